@@ -1,0 +1,44 @@
+# `make demo` and `make test` set up everything they need in .venv; a second run installs nothing.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo   the main job on generated data, offline, in demo-output/"
+	@echo "make test   the tests"
+	@echo "make check  lint, types and the tests"
+	@echo "make clean  removes .venv and what the other targets made"
+
+.venv/.made:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "python 3.10 or newer is needed: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip setuptools
+	@touch $@
+
+.venv/.cpu: .venv/.made pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt -e '.[cpu]'
+	@touch $@
+
+.venv/.dev: .venv/.cpu
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cpu,dev]'
+	@touch $@
+
+demo: .venv/.cpu
+	$(BIN)/albert-plus demo --out demo-output
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+# Type checkers do not see the mapping of export/ and eval/ into the package: they get a folder that shows it as links.
+check: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf .typecheck && mkdir -p .typecheck/hf_albert_plus
+	ln -s $(CURDIR)/hf_albert_plus/* $(CURDIR)/export $(CURDIR)/eval .typecheck/hf_albert_plus/
+	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p hf_albert_plus
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf .venv .typecheck demo-output build *.egg-info .pytest_cache .mypy_cache .ruff_cache

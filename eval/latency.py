@@ -1,0 +1,159 @@
+"""Latency of targets at fixed shapes: one stream, interleaved blocks, raw samples kept."""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.environment import environment
+from hf_albert_plus.eval.score import architecture_hash
+from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.export.engines import Engine, model_hash, physical_cores
+from hf_albert_plus.progress import bar
+
+_SHAPE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
+BLOCKS = 12
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sequences a batch and tokens a sequence, no padding."""
+
+    batch: int
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.batch}x{self.length}"
+
+
+def parse_shapes(text: str) -> list[Shape]:
+    """`"1x16,8x128"` -> shapes.
+
+    Raises:
+        InvalidInput: another form.
+    """
+    shapes = []
+    for part in text.split(","):
+        match = _SHAPE.fullmatch(part.strip())
+        if match is None:
+            raise InvalidInput("--shapes must be a list of BATCHxLENGTH", got=repr(text), repair="use --shapes 1x16,1x128,8x128")
+        shapes.append(Shape(int(match[1]), int(match[2])))
+    return shapes
+
+
+def bench_targets(
+    targets: list[Target], *, shapes: list[Shape], baseline: Target, seconds: float = 3.0, threads: int | None = None
+) -> dict[str, Any]:
+    """Times every target at every shape, the baseline among them.
+
+    For each shape the targets take turns in `BLOCKS` rounds, in an order that rotates, so that a drift of the machine
+    hits all alike. A block starts with one call that is not counted: it absorbs the switch from another library's
+    thread pool.
+
+    Args:
+        seconds: measured time a target and shape gets, about.
+
+    Returns:
+        A JSON-ready document: a row for each target, with p50 and p95 in ms, the speedup of its p50 over the baseline's,
+        and every raw sample.
+    """
+    if not seconds > 0:
+        raise InvalidInput("--seconds must be greater than 0", got=seconds, repair="use --seconds 3")
+    if baseline not in targets:
+        targets = [baseline, *targets]
+    engines = {target.label: target.load(threads=threads) for target in targets}
+    for target in targets:
+        positions = engines[target.label].config.max_position_embeddings
+        longest = max(shape.length for shape in shapes)
+        if longest > positions:
+            raise InvalidInput(f"--shapes must fit the {positions} positions of {target.label}", got=longest, repair=f"use lengths up to {positions}")
+    samples_ms: dict[str, dict[str, list[float]]] = {label: {} for label in engines}
+    for shape in shapes:
+        for label, values in _interleaved(engines, shape, seconds=seconds).items():
+            samples_ms[label][str(shape)] = values
+    medians = {label: {shape: float(numpy.median(values)) for shape, values in per.items()} for label, per in samples_ms.items()}
+    return {
+        "kind": "latency",
+        "baseline": baseline.label,
+        "shapes": [str(shape) for shape in shapes],
+        "rows": [
+            {
+                "label": target.label,
+                "name": target.name,
+                "runtime": target.runtime,
+                "directory": str(target.directory),
+                "parameters": _parameters(target),
+                "file_bytes": engines[target.label].file.stat().st_size,
+                "model_sha256": model_hash(target.directory, target.runtime),
+                "architecture_sha256": architecture_hash(engines[target.label]),
+                "shapes": {
+                    shape: {
+                        "p50_ms": round(medians[target.label][shape], 4),
+                        "p95_ms": round(float(numpy.percentile(values, 95)), 4),
+                        "speedup": round(medians[baseline.label][shape] / medians[target.label][shape], 3),
+                        "samples_ms": [round(value, 4) for value in values],
+                    }
+                    for shape, values in samples_ms[target.label].items()
+                },
+            }
+            for target in targets
+        ],
+        "environment": environment(threads=threads or physical_cores()),
+    }
+
+
+def _interleaved(engines: dict[str, Engine], shape: Shape, *, seconds: float) -> dict[str, list[float]]:
+    """Samples in ms of each engine at one shape."""
+    inputs = {label: _inputs(engine, shape) for label, engine in engines.items()}
+    calls = {label: _calls_a_block(engine, inputs[label], seconds=seconds) for label, engine in engines.items()}
+    samples: dict[str, list[float]] = {label: [] for label in engines}
+    labels = list(engines)
+    with bar(total=BLOCKS * len(labels), description=f"time {shape}") as progress:
+        for block in range(BLOCKS):
+            turn = block % len(labels)
+            for label in labels[turn:] + labels[:turn]:
+                engine, tensors = engines[label], inputs[label]
+                engine(**tensors)
+                for _ in range(calls[label]):
+                    start = time.perf_counter()
+                    engine(**tensors)
+                    samples[label].append((time.perf_counter() - start) * 1e3)
+                progress.update()
+                progress.set_postfix_str(label)
+    return samples
+
+
+def _calls_a_block(engine: Engine, tensors: dict[str, torch.Tensor], *, seconds: float) -> int:
+    """Warms an engine up, and from its pace finds how many calls fill its share of the time."""
+    pace = float("inf")
+    for _ in range(4):
+        start = time.perf_counter()
+        engine(**tensors)
+        pace = min(pace, time.perf_counter() - start)
+    return max(2, min(400, round(seconds / BLOCKS / pace)))
+
+
+def _inputs(engine: Engine, shape: Shape) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    size = (shape.batch, shape.length)
+    ids = torch.randint(engine.config.vocab_size, size, generator=generator)
+    values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+    return {name: values[name] for name in engine.inputs}
+
+
+def _parameters(target: Target) -> int:
+    """Parameters of the model, each shared one once, read from the weights' header."""
+    from safetensors import safe_open
+
+    from hf_albert_plus.export.engines import engine_file
+
+    with safe_open(engine_file(target.directory, "torch"), framework="numpy") as weights:
+        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
+    return sum(int(numpy.prod(shape)) for shape in shapes)
+
+
+__all__ = ["BLOCKS", "Shape", "bench_targets", "parse_shapes"]

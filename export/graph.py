@@ -1,0 +1,111 @@
+"""From a model to one ONNX graph: standard operators, dynamic batch and length, every unique tensor stored once."""
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx_ir
+import torch
+from transformers import PreTrainedModel
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.passes import clear_metadata, deduplicate_initializers, fold_weight_transposes, name_axes, split_gemm
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_PROTOBUF_LIMIT = 2**31
+
+
+def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
+    """Traces a model through transformers' exporter and cleans the graph.
+
+    Attention is traced in its eager form (scores, mask, softmax, context), which every runtime's fusions know. The model
+    is handed back in eval mode with the attention it came with.
+
+    Returns:
+        A graph with the inputs `input_ids`, `attention_mask` and, where the model reads them, `token_type_ids`, all
+        int64 `[batch, sequence]`.
+    """
+    from transformers.exporters.configs import OnnxConfig
+    from transformers.exporters.exporter_onnx import OnnxExporter
+
+    inputs = sample_inputs(model)
+    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence", max=_positions(model))}
+    attention = model.config._attn_implementation
+    model.eval()
+    model.set_attn_implementation("eager")
+    try:
+        with _quiet():
+            exported = OnnxExporter().export(
+                model, dict(inputs), config=OnnxConfig(dynamic=True, dynamic_shapes=dict.fromkeys(inputs, axes))
+            )
+    finally:
+        model.set_attn_implementation(attention)
+        model.eval()
+    graph_model: onnx_ir.Model = exported.program
+    name_axes(graph_model, ("batch", "sequence"))
+    split_gemm(graph_model)
+    fold_weight_transposes(graph_model)
+    deduplicate_initializers(graph_model)
+    clear_metadata(graph_model)
+    return graph_model
+
+
+def sample_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """A padded batch of two sequences with both token types, as far as the model reads them."""
+    length = min(16, _positions(model))
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(model.config.vocab_size, (2, length), generator=generator)
+    mask, types = torch.ones_like(ids), torch.zeros_like(ids)
+    mask[1, length // 2 :] = 0
+    names = [name for name in INPUTS if name != "token_type_ids" or reads_token_types(model)]
+    if reads_token_types(model):
+        types[:, length // 4 :] = 1
+    values = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    return {name: values[name] for name in names}
+
+
+def reads_token_types(model: PreTrainedModel) -> bool:
+    return (getattr(model.config, "type_vocab_size", 0) or 0) > 1
+
+
+def _positions(model: PreTrainedModel) -> int:
+    return int(getattr(model.config, "max_position_embeddings", 512))
+
+
+def save_graph(graph_model: onnx_ir.Model, path: Path) -> None:
+    """Writes one self-contained file.
+
+    Raises:
+        InvalidInput: the weights exceed what one protobuf file can hold.
+    """
+    size = sum(tensor.const_value.nbytes for tensor in graph_model.graph.initializers.values() if tensor.const_value)
+    if size >= _PROTOBUF_LIMIT:
+        raise InvalidInput("one ONNX file holds at most 2 GB of weights", got=f"{size / 1e9:.1f} GB", repair="export a smaller model")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    proto = onnx_ir.to_proto(graph_model)
+    # Traced shapes of inner values name other symbols than the inputs do now, and onnxruntime's quantiser contradicts
+    # them after its own inference.
+    del proto.graph.value_info[:]
+    path.write_bytes(proto.SerializeToString())
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Holds back the exporters' notes about themselves; their errors still come through as exceptions."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+__all__ = ["INPUTS", "export_graph", "reads_token_types", "sample_inputs", "save_graph"]

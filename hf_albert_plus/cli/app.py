@@ -1,0 +1,336 @@
+"""The verbs. Each parses its options, calls one stage and prints what came out."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import AlbertPlusError
+from . import options as o
+from .console import notes, print_json, print_rows, print_table, quiet_libraries
+
+app = typer.Typer(
+    name="albert-plus",
+    help="Small and fast text encoders: distil, export, measure, report.",
+    epilog="Start with: albert-plus demo --out demo-output",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def main() -> None:
+    """Runs the command line. Errors that a user can repair end with exit code 2 and no traceback."""
+    try:
+        app()
+    except AlbertPlusError as error:
+        notes.print(f"[bold red]error:[/] {_escape(str(error))}")
+        sys.exit(2)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+@app.callback()
+def _prepare() -> None:
+    pass
+
+
+def _start(threads: int | None) -> None:
+    """What every verb that computes does first."""
+    import torch
+
+    from hf_albert_plus.export.engines import physical_cores
+
+    quiet_libraries()
+    torch.set_num_threads(threads or physical_cores())
+
+
+def _done(record: Any, output: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"out": str(output), "reused": record.reused, "result": record.result})
+        return
+    facts = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in record.result.items() if not isinstance(value, dict))
+    state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
+    notes.print(f"{record.stage} {state}: {_escape(facts)}")
+    typer.echo(str(output))
+
+
+def _training_settings(task: Any, **given: Any) -> Any:
+    from ..training import TrainSettings
+
+    return TrainSettings(
+        **{
+            **given,
+            "epochs": task.epochs if given["epochs"] is None else given["epochs"],
+            "batch_size": task.batch_size if given["batch_size"] is None else given["batch_size"],
+            "precision": given["precision"].value,
+        }
+    )
+
+
+@app.command(epilog="Example: albert-plus demo --out demo-output")
+def demo(
+    out: o.Out = Path("demo-output"),
+    seed: o.Seed = 0,
+    threads: o.Threads = None,
+    stop_after: Annotated[str | None, typer.Option(help="Stop after this stage: data, pretrain, finetune, distill, export, eval, bench.")] = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """The main job on data that it makes itself: teacher, student, exports, scores, latency, report. Offline."""
+    _start(threads)
+    from .pipeline import run_demo
+
+    _finish(run_demo(out, seed=seed, threads=threads, stop_after=stop_after), out, as_json=as_json, title="albert-plus demo")
+
+
+@app.command(epilog="Example: albert-plus run --teacher demo-output/encoder --data demo-output/data --task sst2 --out run-sst2")
+def run(
+    teacher: Annotated[str, typer.Option(help="Model directory or Hub id of a pretrained encoder.")],
+    data: o.Data,
+    task: o.TaskNames,
+    out: o.Out,
+    student: Annotated[str, typer.Option(help="half (all-shared, half the teacher's layers) or a variant.")] = "half",
+    set_: o.Set = None,
+    teacher_epochs: o.Epochs = None,
+    student_epochs: Annotated[float | None, typer.Option(help="Default: three times the teacher's.")] = None,
+    batch_size: o.BatchSize = None,
+    learning_rate: o.LearningRate = 5e-5,
+    student_learning_rate: o.LearningRate = 1e-4,
+    max_length: o.MaxLength = 128,
+    shapes: Annotated[str, typer.Option(help="Shapes to time, BATCHxLENGTH.")] = "1x16,8x128",
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
+    _start(threads)
+    from ..variants import parse_settings
+    from .pipeline import RunSettings, run_pipeline
+
+    settings = RunSettings(
+        student=student,
+        overrides=tuple(parse_settings(set_ or []).items()),
+        teacher_epochs=teacher_epochs,
+        student_epochs=student_epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        student_learning_rate=student_learning_rate,
+        max_length=max_length,
+        shapes=shapes,
+        precision=precision.value,
+        seed=seed,
+    )
+    table = run_pipeline(teacher, data=data, tasks=list(dict.fromkeys(task)), out=out, settings=settings, threads=threads)
+    _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task)}")
+
+
+def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
+    if table is None:
+        return
+    if as_json:
+        from hf_albert_plus.eval.report import table_json
+
+        print_json({"out": str(out), "rows": table_json(table)})
+        return
+    print_table(table, title=title)
+    for name in ("report.md", "report.html", "report.json"):
+        typer.echo(str(out / "report" / name))
+
+
+@app.command(epilog="Example: albert-plus convert demo-output/encoder --out converted")
+def convert(
+    source: Annotated[str, typer.Argument(help="Directory or Hub id of a BERT or ALBERT checkpoint.")],
+    out: o.Out,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Convert a BERT or ALBERT checkpoint into the ALBERT-plus model that computes the same."""
+    _start(None)
+    from ..convert import convert as stage
+
+    _done(stage(source, output=out), out, as_json=as_json)
+
+
+@app.command(epilog="Example: albert-plus finetune --model demo-output/encoder --data demo-output/data --task sst2 --out teacher")
+def finetune(
+    model: Annotated[str, typer.Option(help="Directory or Hub id of an encoder.")],
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    epochs: o.Epochs = None,
+    batch_size: o.BatchSize = None,
+    learning_rate: o.LearningRate = 5e-5,
+    max_length: o.MaxLength = 128,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Fine-tune an encoder on a GLUE task."""
+    from ..finetune import finetune as stage
+    from ..glue import get_task
+
+    chosen = get_task(task)
+    settings = _training_settings(
+        chosen, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
+        precision=precision, seed=seed,
+    )  # fmt: skip
+    _start(threads)
+    _done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+
+
+@app.command(
+    epilog="Example: albert-plus distill --teacher demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --out student"
+)
+def distill(
+    teacher: Annotated[str, typer.Option(help="Directory or Hub id of a classifier fine-tuned on the task.")],
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    student: Annotated[str, typer.Option(help="half (all-shared, half the teacher's layers) or a variant.")] = "half",
+    set_: o.Set = None,
+    initialise: o.Initialise = o.InitialiseChoice.auto,
+    temperature: Annotated[float, typer.Option(help="Of the soft targets.")] = 2.0,
+    soft_weight: Annotated[float, typer.Option(help="Share of soft targets against labels.")] = 0.7,
+    hidden_weight: Annotated[float, typer.Option(help="Weight of the hidden states' squared error.")] = 1.0,
+    epochs: o.Epochs = None,
+    batch_size: o.BatchSize = None,
+    learning_rate: o.LearningRate = 1e-4,
+    max_length: o.MaxLength = 128,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Distil a fine-tuned classifier into an ALBERT-plus student."""
+    from ..distillation import DistilSettings
+    from ..distillation import distill as stage
+    from ..glue import get_task
+    from ..variants import parse_settings
+
+    chosen = get_task(task)
+    settings = _training_settings(
+        chosen, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
+        precision=precision, seed=seed,
+    )  # fmt: skip
+    method = DistilSettings(
+        student=student,
+        overrides=tuple(parse_settings(set_ or []).items()),
+        initialise=initialise.value,
+        temperature=temperature,
+        soft_weight=soft_weight,
+        hidden_weight=hidden_weight,
+    )
+    _start(threads)
+    _done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=method), out, as_json=as_json)
+
+
+@app.command(epilog="Example: albert-plus export demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported")
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Classifier directory.")],
+    to: Annotated[list[str], typer.Option("--to", help="onnx or onnx-int8; repeat for both.")],
+    out: o.Out,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Export a classifier to ONNX, fp32 and int8, verified and counted."""
+    _start(None)
+    from hf_albert_plus.export.stage import export as stage
+
+    record = stage(directory, to=to, output=out)
+    if not as_json:
+        for name, facts in record.result["exports"].items():
+            counts = f", {facts['quantised_products']} of {facts['weight_products']} weight products quantised" if "quantised_products" in facts else ""
+            notes.print(f"{name}: {facts['bytes'] / 1e6:.1f} MB, logits within {facts['max_abs_logit_difference']:.2g} of the model's{counts}")
+    _done(record, out, as_json=as_json)
+
+
+@app.command("eval", epilog="Example: albert-plus eval demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data")
+def evaluate(
+    targets: o.Targets,
+    task: o.TaskName,
+    data: o.Data,
+    max_length: o.MaxLength = 128,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences a batch.")] = 32,
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Score targets on a GLUE task's validation split."""
+    from hf_albert_plus.eval.targets import parse_targets
+
+    from ..glue import get_task
+    from ..records import write_json
+
+    chosen, parsed = get_task(task), parse_targets(targets)
+    _start(threads)
+    from hf_albert_plus.eval.score import score_targets
+
+    document = score_targets(parsed, data=data, task=chosen, max_length=max_length, batch_size=batch_size, threads=threads)
+    if json_file is not None:
+        write_json(json_file, document)
+    rows = [
+        [row["label"], row["task"], row["split"], str(row["examples"]), *(_points(v) for v in row["metrics"].values()), f"{row['seconds']:.2f}"]
+        for row in document["rows"]
+    ]
+    print_rows(["model", "task", "split", "examples", *chosen.metrics, "seconds"], rows)
+
+
+def _points(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+@app.command(
+    epilog="Example: albert-plus bench demo-output/models/student-sst2:onnx-int8 --baseline demo-output/models/teacher-sst2 --shapes 1x16,8x64"
+)
+def bench(
+    targets: o.Targets,
+    baseline: Annotated[str, typer.Option(help="The target whose speed counts as 1.00x.")],
+    shapes: Annotated[str, typer.Option(help="Shapes to time, BATCHxLENGTH.")] = "1x16,1x128,8x128",
+    seconds: Annotated[float, typer.Option(help="Measured time for each target and shape.")] = 3.0,
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Time targets at fixed shapes, interleaved, against a baseline."""
+    from hf_albert_plus.eval.latency import bench_targets, parse_shapes
+    from hf_albert_plus.eval.targets import parse_target, parse_targets
+
+    from ..records import write_json
+
+    parsed_shapes, base = parse_shapes(shapes), parse_target(baseline)
+    parsed = parse_targets([*targets, *([] if base in [parse_target(text) for text in targets] else [baseline])])
+    _start(threads)
+    document = bench_targets(parsed, shapes=parsed_shapes, baseline=base, seconds=seconds, threads=threads)
+    if json_file is not None:
+        write_json(json_file, document)
+    rows = []
+    for row in document["rows"]:
+        cells = [row["label"], f"{row['parameters']:,}", f"{row['file_bytes'] / 1e6:.1f}"]
+        for cell in row["shapes"].values():
+            cells += [f"{cell['p50_ms']:.2f}", f"{cell['p95_ms']:.2f}", f"{cell['speedup']:.2f}x"]
+        rows.append(cells)
+    timing = [f"{shape} {column}" for shape in document["shapes"] for column in ("p50 ms", "p95 ms", "speedup")]
+    print_rows(["model", "parameters", "file MB", *timing], rows)
+
+
+@app.command(epilog="Example: albert-plus report --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json --out report")
+def report(
+    scores: Annotated[list[Path], typer.Option(help="File of albert-plus eval --json; repeat for several tasks.")],
+    bench: Annotated[Path, typer.Option(help="File of albert-plus bench --json.")],
+    out: o.Out,
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "Speedup table",
+    data_name: Annotated[str, typer.Option(help="What the cards call the data set.")] = "GLUE",
+    as_json: o.JsonOut = False,
+) -> None:
+    """Join scores and timings into one table: Markdown, HTML, JSON, plot and model cards."""
+    quiet_libraries()
+    from hf_albert_plus.eval.report import report as stage
+
+    _done(stage(scores, bench=bench, output=out, title=title, data_name=data_name), out, as_json=as_json)
+
+
+__all__ = ["app", "main"]

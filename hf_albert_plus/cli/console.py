@@ -1,0 +1,49 @@
+"""What the command line prints: progress and notes to stderr, results to stdout."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+if TYPE_CHECKING:
+    from hf_albert_plus.eval.table import Table
+
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def quiet_libraries() -> None:
+    """Holds back the bars and load reports of the libraries: this package checks and shows those steps itself."""
+    import datasets
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    datasets.utils.logging.set_verbosity_error()
+    datasets.disable_progress_bars()
+
+
+def print_json(content: Any) -> None:
+    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_rows(header: list[str], rows: list[list[str]], *, title: str | None = None) -> None:
+    """A table as wide as it needs to be: a pipe or a narrow terminal must not cut numbers."""
+    table = RichTable(title=title, title_justify="left")
+    for i, column in enumerate(header):
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    needed = Console(width=10_000).measure(table).maximum
+    console = Console(highlight=False)
+    Console(highlight=False, width=max(needed, console.width)).print(table)
+
+
+def print_table(table: "Table", *, title: str) -> None:
+    """The speedup table, one line a model. Score and size columns are headed in two lines to save width."""
+    header = [column.replace(" ", "\n", 1) for column in table.header()]
+    print_rows(header, table.cells(), title=title)
+
+
+__all__ = ["notes", "print_json", "print_rows", "print_table", "quiet_libraries"]

@@ -1,0 +1,48 @@
+"""Options that several verbs share."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Out = Annotated[Path, typer.Option("--out", help="Directory to make. Run again with the same one to resume.")]
+Data = Annotated[str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue.")]
+TaskName = Annotated[str, typer.Option("--task", help="GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte or wnli.")]
+TaskNames = Annotated[list[str], typer.Option("--task", help="GLUE task; repeat for several.")]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the data. Default: the task's own.")]
+BatchSize = Annotated[int | None, typer.Option(help="Examples a step. Default: the task's own.")]
+LearningRate = Annotated[float, typer.Option(help="Peak learning rate of AdamW.")]
+MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; the rest is cut.")]
+Seed = Annotated[int, typer.Option(help="Seed of weights, order and dropout.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads. Default: the physical cores.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="key=value of AlbertPlusConfig; repeat for several.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write every raw number to this file.")]
+JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]
+Targets = Annotated[
+    list[str], typer.Argument(metavar="TARGET...", help="DIR (torch), DIR:onnx or DIR:onnx-int8; NAME=… names its row.")
+]
+
+
+class PrecisionChoice(str, Enum):
+    """What training multiplies in."""
+
+    auto = "auto"
+    fp32 = "fp32"
+    bf16 = "bf16"
+
+
+class InitialiseChoice(str, Enum):
+    """Where a student's weights start."""
+
+    auto = "auto"
+    average = "average"
+    first = "first"
+    random = "random"
+
+
+Precision = Annotated[PrecisionChoice, typer.Option(help="auto takes bf16 where the hardware multiplies it.")]
+Initialise = Annotated[
+    InitialiseChoice,
+    typer.Option(help="Student's start: average or first of the teacher's layers, random; auto averages where it can."),
+]

@@ -1,0 +1,43 @@
+"""Progress bars, one style for all stages. They go to stderr, so that stdout stays for results."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tqdm.auto import tqdm
+
+Item = TypeVar("Item")
+_FORMAT = "  {desc:<34.34} {percentage:3.0f}%|{bar:24}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
+
+def bar(*, total: float, description: str, initial: float = 0) -> "tqdm[Any]":
+    return tqdm(
+        total=total, desc=description, initial=initial, bar_format=_FORMAT, mininterval=0.2, dynamic_ncols=True
+    )
+
+
+def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
+    with bar(total=total, description=description) as progress:
+        for item in items:
+            yield item
+            progress.update()
+
+
+@contextmanager
+def steps(description: str, *, total: int) -> Iterator[Any]:
+    """A bar for work in named steps: call the yielded function with the name of each step as it begins."""
+    with bar(total=total, description=description) as progress:
+        begun = 0
+
+        def begin(name: str) -> None:
+            nonlocal begun
+            progress.update(min(begun, 1))
+            begun += 1
+            progress.set_postfix_str(name)
+
+        yield begin
+        progress.update(progress.total - progress.n)
+        progress.set_postfix_str("")
+
+
+__all__ = ["bar", "steps", "track"]

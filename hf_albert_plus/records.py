@@ -1,0 +1,262 @@
+"""Stages: each reads directories and writes one, whole or not at all, with a `record.json` that says what was run.
+
+A stage works in `OUT.partial` and renames it to `OUT` at its end, so a directory that carries its final name is
+complete. Its record holds the hash of every file; a finished stage is reused only while they all still match.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from .errors import InvalidInput, StageConflict
+
+RECORD = "record.json"
+# Written after a stage ends (the card) or while it runs: no part of what the stage promises.
+_UNRECORDED = {RECORD, "README.md", "stage.json", ".lock"}
+_VERSIONED = ("hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "numpy")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a stage did.
+
+    Attributes:
+        stage: name of the stage.
+        settings: everything that decides the outcome besides the parents.
+        parents: what was read: name -> {"path", "sha256"}.
+        result: what came out, in the stage's own terms.
+        files: relative path -> {"bytes", "sha256"}.
+        seconds: wall time of the run that finished the stage.
+    """
+
+    stage: str
+    settings: dict[str, Any]
+    parents: dict[str, dict[str, str]]
+    result: dict[str, Any]
+    files: dict[str, dict[str, Any]]
+    versions: dict[str, str]
+    platform: str
+    finished: str
+    seconds: float
+    reused: bool = field(default=False, compare=False)
+
+    def write(self, path: Path) -> None:
+        content = asdict(self)
+        del content["reused"]
+        write_json(path, content)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes JSON under a temporary name and renames it, so that the file is never half there."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, content: str) -> None:
+    """Writes text under a temporary name and renames it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(content, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_json(path: Path, *, what: str) -> Any:
+    """Reads a JSON file written by this package.
+
+    Raises:
+        InvalidInput: it is missing or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInput(f"{what} must be an existing JSON file", got=str(path), repair="check the path") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{what} must be a JSON file", got=f"{path} ({error})", repair="write it again with --json"
+        ) from None
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
+
+
+def _digest(stream: Any) -> str:  # python 3.10
+    digest = hashlib.sha256()
+    while chunk := stream.read(1 << 20):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
+    """Relative path -> {"bytes", "sha256"} of every file a record answers for."""
+    return {
+        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name not in _UNRECORDED and "checkpoints" not in path.relative_to(directory).parts
+    }
+
+
+def fingerprint(directory: Path) -> str:
+    """One SHA-256 over the names and contents of a directory's files, cards and records left out."""
+    digest = hashlib.sha256()
+    for name, facts in describe_files(directory).items():
+        digest.update(f"{name} {facts['sha256']}\n".encode())
+    return digest.hexdigest()
+
+
+def parent(source: str | Path) -> dict[str, str]:
+    """How a record names something that a stage reads: a directory by its content, a Hub id by its name."""
+    path = Path(source)
+    if path.is_dir():
+        return {"path": str(path), "sha256": fingerprint(path)}
+    return {"path": str(source), "sha256": "hub"}
+
+
+def read_record(directory: Path) -> Record:
+    """The record of a finished stage.
+
+    Raises:
+        StageConflict: a file that the record names is missing or was changed.
+    """
+    content = read_json(directory / RECORD, what="the record of a stage")
+    try:
+        record = Record(**content, reused=True)
+    except TypeError:
+        raise StageConflict(f"{directory / RECORD} is not a record of this version; remove {directory} and run again") from None
+    found = describe_files(directory)
+    for name, facts in record.files.items():
+        if name not in found:
+            raise StageConflict(f"{directory} lacks {name}, which its record names; remove {directory} and run again")
+        if found[name]["sha256"] != facts["sha256"]:
+            raise StageConflict(
+                f"{directory / name} differs from its record ({found[name]['bytes']} bytes, recorded {facts['bytes']}); "
+                f"remove {directory} and run again"
+            )
+    return record
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that decide a result, for those installed."""
+    known = {"python": platform.python_version()}
+    for name in _VERSIONED:
+        try:
+            known[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            known[name] = "not installed"
+    return known
+
+
+def run_stage(
+    stage: str,
+    output: Path,
+    *,
+    settings: dict[str, Any],
+    parents: dict[str, dict[str, str]],
+    work: Callable[[Path], dict[str, Any]],
+    resumable: bool = False,
+) -> Record:
+    """Runs `work(directory) -> result` in `OUT.partial` and renames it to `OUT`; or reuses `OUT` if it is that already.
+
+    A partial directory left by a killed process is emptied, but for a `resumable` stage with the same settings and
+    parents: that one finds its checkpoints there.
+
+    Raises:
+        StageConflict: `OUT` exists and is something else, or another process is working on it.
+    """
+    identity = json.loads(json.dumps({"stage": stage, "settings": settings, "parents": parents}))
+    if output.exists():
+        return _reuse(output, identity)
+    partial = output.with_name(f"{output.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(partial / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise StageConflict(f"another process is writing {output}; wait for it, or choose another --out") from None
+    try:
+        keep = ("checkpoints",) if resumable and _comparable(_identity_of(partial)) == _comparable(identity) else ()
+        _empty(partial, keep=keep)
+        write_json(partial / "stage.json", identity)
+        start = time.perf_counter()
+        result = work(partial)
+        shutil.rmtree(partial / "checkpoints", ignore_errors=True)
+        record = Record(
+            **identity,
+            result=result,
+            files=describe_files(partial),
+            versions=versions(),
+            platform=platform.platform(),
+            finished=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(time.perf_counter() - start, 2),
+        )
+        record.write(partial / RECORD)
+        (partial / "stage.json").unlink()
+    finally:
+        lock.release()
+    (partial / ".lock").unlink(missing_ok=True)
+    os.replace(partial, output)
+    return record
+
+
+def _reuse(output: Path, identity: dict[str, Any]) -> Record:
+    if not (output / RECORD).is_file():
+        raise StageConflict(
+            f"--out must be a new directory, got {output}, which exists and was not made by this command; "
+            "choose another --out"
+        )
+    record = read_record(output)
+    there = _comparable({key: getattr(record, key) for key in identity})
+    wanted = _comparable(identity)
+    differing = [key for key in wanted if there[key] != wanted[key]]
+    if differing:
+        changes = "; ".join(_changes(key, there[key], wanted[key]) for key in differing)
+        raise StageConflict(
+            f"{output} was made by another run ({changes}); choose another --out, or remove that directory"
+        )
+    return record
+
+
+def _comparable(identity: dict[str, Any] | None) -> dict[str, Any]:
+    """What must agree before work is reused: a directory is its content, wherever it lies."""
+    if identity is None:
+        return {}
+    parents = {
+        name: f"{facts['path']} on the Hub" if facts["sha256"] == "hub" else facts["sha256"][:12]
+        for name, facts in identity["parents"].items()
+    }
+    return {**identity, "parents": parents}
+
+
+def _changes(name: str, old: Any, new: Any) -> str:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return f"{name}: {old} there, {new} asked for"
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    return "; ".join(_changes(f"{name}.{key}", old.get(key), new.get(key)) for key in keys)
+
+
+def _identity_of(partial: Path) -> Any:
+    try:
+        return json.loads((partial / "stage.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
+def _empty(directory: Path, *, keep: tuple[str, ...]) -> None:
+    for path in directory.iterdir():
+        if path.name not in (".lock", *keep):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+__all__ = ["RECORD", "Record", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
+           "run_stage", "versions", "write_json", "write_text"]  # fmt: skip

@@ -1,0 +1,196 @@
+"""What pretraining, fine-tuning and distillation share: settings, precision, progress and resumable runs of the Trainer."""
+
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
+
+from .errors import InvalidInput
+from .progress import bar
+
+Precision = Literal["auto", "fp32", "bf16"]
+_COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a model is trained. AdamW, linear warm-up and decay.
+
+    Attributes:
+        epochs: passes over the data; fractions are fine.
+        batch_size: examples a step.
+        warmup: share of the steps with a rising learning rate.
+        precision: `"bf16"` autocasts; `"auto"` does so where the hardware multiplies bf16 natively.
+    """
+
+    epochs: float
+    batch_size: int
+    learning_rate: float = 5e-5
+    warmup: float = 0.06
+    weight_decay: float = 0.01
+    max_length: int = 128
+    seed: int = 42
+    precision: Precision = "auto"
+
+    def __post_init__(self) -> None:
+        for name, valid, rule, repair in (
+            ("epochs", self.epochs > 0, "greater than 0", "1"),
+            ("batch_size", self.batch_size >= 1, "at least 1", "32"),
+            ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "5e-5"),
+            ("warmup", 0 <= self.warmup < 1, "a share from 0 up to, not including, 1", "0.06"),
+            ("max_length", self.max_length >= 4, "at least 4", "128"),
+            ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
+        ):
+            if not valid:
+                option = name.replace("_", "-")
+                raise InvalidInput(f"--{option} must be {rule}", got=getattr(self, name), repair=f"use --{option} {repair}")
+
+    def describe(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def multiplies_bf16() -> bool:
+    """Whether this machine has bf16 matrix instructions: a GPU that does, or a CPU with AVX512-BF16 or AMX."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if not hasattr(torch.cpu, "get_capabilities"):
+        return False
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def train(
+    model: PreTrainedModel,
+    *,
+    rows: Any,
+    collator: Any,
+    settings: TrainSettings,
+    directory: Path,
+    description: str,
+    trainer_class: type[Trainer] = Trainer,
+    checkpoint_seconds: float = 60,
+    **trainer_options: Any,
+) -> dict[str, Any]:
+    """Trains `model` in place and goes on at the last complete checkpoint under `directory/checkpoints`.
+
+    Args:
+        rows: encoded examples with a `length` column, batched by length.
+        checkpoint_seconds: a checkpoint is written this often, so short runs write none.
+
+    Returns:
+        steps, examples, mean training loss, seconds of this process's share, the precision used, and the step it
+        resumed at (0 for a fresh run).
+    """
+    checkpoints = directory / "checkpoints"
+    resumed_from = _last_complete(checkpoints)
+    use_bf16 = settings.precision == "bf16" or (settings.precision == "auto" and multiplies_bf16())
+    arguments = TrainingArguments(
+        output_dir=str(checkpoints),
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup,
+        weight_decay=settings.weight_decay,
+        lr_scheduler_type="linear",
+        seed=settings.seed,
+        use_cpu=not torch.accelerator.is_available(),
+        bf16=use_bf16,
+        train_sampling_strategy="group_by_length",
+        remove_unused_columns=True,
+        dataloader_pin_memory=torch.cuda.is_available(),
+        save_strategy="no",
+        save_total_limit=2,
+        logging_steps=10,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    progress = _Progress(description)
+    trainer = trainer_class(
+        model=model,
+        args=arguments,
+        train_dataset=rows,
+        data_collator=collator,
+        callbacks=[progress, _Checkpoints(checkpoint_seconds)],
+        **trainer_options,
+    )
+    from transformers.trainer_callback import PrinterCallback
+
+    trainer.remove_callback(PrinterCallback)
+    start = time.perf_counter()
+    try:
+        outcome = trainer.train(resume_from_checkpoint=None if resumed_from is None else str(resumed_from))
+    finally:
+        progress.close()
+    if not torch.isfinite(torch.tensor(outcome.training_loss)):
+        raise InvalidInput(
+            "training must keep a finite loss",
+            got=outcome.training_loss,
+            repair="lower --learning-rate, or train with --precision fp32",
+        )
+    return {
+        "steps": outcome.global_step,
+        "examples": len(rows),
+        "train_loss": round(outcome.training_loss, 5),
+        "train_seconds": round(time.perf_counter() - start, 1),
+        "precision": "bf16 autocast" if use_bf16 else "fp32",
+        "resumed_at_step": 0 if resumed_from is None else int(resumed_from.name.rpartition("-")[2]),
+    }
+
+
+def _last_complete(checkpoints: Path) -> Path | None:
+    """The newest whole checkpoint; those that a killed process left half-written are removed."""
+    complete = []
+    for path in checkpoints.glob("checkpoint-*"):
+        if (path / _COMPLETE).is_file():
+            complete.append(path)
+        else:
+            shutil.rmtree(path)
+    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+class _Checkpoints(TrainerCallback):
+    """Asks for a checkpoint by the clock, and marks it once all of its files are written."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.last = time.monotonic()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.last = time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps:
+            control.should_save = True
+
+    def on_save(self, args, state, control, **kwargs):
+        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
+        self.last = time.monotonic()
+
+
+class _Progress(TrainerCallback):
+    """One line: steps, time left, loss."""
+
+    def __init__(self, description: str):
+        self.description = description
+        self.bar: Any = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.bar = bar(total=state.max_steps, description=self.description, initial=state.global_step)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if self.bar is not None and logs and "loss" in logs:
+            self.bar.set_postfix_str(f"loss {float(logs['loss']):.3f}")
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+__all__ = ["Precision", "TrainSettings", "multiplies_bf16", "train"]

@@ -1,0 +1,119 @@
+"""Tiny models, tokenizers and data sets, made once a session. Nothing is downloaded."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import hf_albert_plus
+from hf_albert_plus.cli.console import quiet_libraries
+from hf_albert_plus.demo.data import train_tokenizer, write_task
+from hf_albert_plus.demo.tasks import GENERATORS
+
+quiet_libraries()
+torch.set_num_threads(2)
+
+SMALL = {
+    "vocab_size": 120,
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+}
+
+
+def small_config(**fields) -> hf_albert_plus.AlbertPlusConfig:
+    return hf_albert_plus.AlbertPlusConfig(**{**SMALL, "embedding_size": 16, **fields})
+
+
+def randomise(model: torch.nn.Module) -> torch.nn.Module:
+    """Gives every parameter a random value, biases and LayerNorms too: at their initial zeros and ones a swapped pair
+    would go unseen."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model.eval()
+
+
+def pair_inputs(vocab_size: int, *, batch: int = 3, length: int = 11) -> dict[str, torch.Tensor]:
+    """Random pairs of sentences with padding."""
+    generator = torch.Generator().manual_seed(length)
+    ids = torch.randint(5, vocab_size, (batch, length), generator=generator)
+    mask = torch.ones_like(ids)
+    for row in range(1, batch):
+        mask[row, length - 2 * row :] = 0
+    types = torch.zeros_like(ids)
+    types[:, length // 2 :] = 1
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types * mask}
+
+
+@pytest.fixture(scope="session")
+def tokenizer_dir(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("tokenizer")
+    from random import Random
+
+    from hf_albert_plus.demo.tasks import pretraining_pair
+
+    random = Random(0)
+    train_tokenizer(["\t".join(pretraining_pair(random)) for _ in range(800)], directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory) -> Path:
+    """A small GLUE-shaped folder with the demo's five tasks."""
+    from hf_albert_plus.demo import data
+
+    directory = tmp_path_factory.mktemp("glue")
+    sizes = data.SIZES.copy()
+    data.SIZES.update(train=96, validation=48)
+    try:
+        for name in GENERATORS:
+            write_task(directory, name, seed=0)
+    finally:
+        data.SIZES.update(sizes)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def encoder_dir(tmp_path_factory, tokenizer_dir) -> Path:
+    """A tiny BERT of transformers with its tokenizer: somebody else's checkpoint."""
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    directory = tmp_path_factory.mktemp("bert")
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    config = BertConfig(**{**SMALL, "vocab_size": len(tokenizer)}, pad_token_id=tokenizer.pad_token_id)
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def classifier_dir(tmp_path_factory, tokenizer_dir) -> Path:
+    """An all-shared ALBERT-plus classifier for sst2, at random weights."""
+    from transformers import AutoTokenizer
+
+    directory = tmp_path_factory.mktemp("student")
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    model = randomise(hf_albert_plus.AlbertPlusForSequenceClassification(small_config(vocab_size=len(tokenizer))))
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def exported_dir(tmp_path_factory, classifier_dir) -> Path:
+    """The classifier with its ONNX exports."""
+    from hf_albert_plus.export.stage import export
+
+    directory = tmp_path_factory.mktemp("exported") / "model"
+    export(classifier_dir, to=["onnx", "onnx-int8"], output=directory)
+    return directory

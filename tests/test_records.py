@@ -1,0 +1,166 @@
+"""Stages: whole or absent, reused only while unchanged, resumed after kill -9."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from hf_albert_plus.errors import InvalidInput, StageConflict
+from hf_albert_plus.records import file_sha256, fingerprint, read_json, read_record, run_stage, write_json
+
+
+def _stage(output: Path, *, settings=None, calls=None, parents=None):
+    def work(directory: Path):
+        if calls is not None:
+            calls.append(directory)
+        (directory / "weights").write_text("w" * 100)
+        return {"score": 1}
+
+    return run_stage("test", output, settings=settings or {"a": 1}, parents=parents or {}, work=work)
+
+
+def test_a_stage_writes_its_record_and_is_reused(tmp_path):
+    calls = []
+    record = _stage(tmp_path / "out", calls=calls)
+    again = _stage(tmp_path / "out", calls=calls)
+    assert len(calls) == 1
+    assert not record.reused
+    assert again.reused
+    assert again.result == {"score": 1}
+    content = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert content["files"] == {"weights": {"bytes": 100, "sha256": file_sha256(tmp_path / "out" / "weights")}}
+    assert content["versions"]["transformers"].startswith("5.")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_other_settings_are_a_conflict_that_names_them(tmp_path):
+    _stage(tmp_path / "out")
+    with pytest.raises(StageConflict, match=r"settings.a: 1 there, 2 asked for"):
+        _stage(tmp_path / "out", settings={"a": 2})
+
+
+def test_a_parent_is_its_content_not_its_path(tmp_path):
+    parents = [{"model": {"path": path, "sha256": "0" * 64}} for path in ("here", "there")]
+    _stage(tmp_path / "out", parents=parents[0])
+    assert _stage(tmp_path / "out", parents=parents[1]).reused
+    with pytest.raises(StageConflict, match="parents.model"):
+        _stage(tmp_path / "out", parents={"model": {"path": "here", "sha256": "1" * 64}})
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove"])
+def test_a_changed_file_is_never_reused(tmp_path, damage):
+    _stage(tmp_path / "out")
+    path = tmp_path / "out" / "weights"
+    path.write_text("w") if damage == "truncate" else path.unlink()
+    with pytest.raises(StageConflict, match="weights"):
+        _stage(tmp_path / "out")
+    with pytest.raises(StageConflict, match="weights"):
+        read_record(tmp_path / "out")
+
+
+def test_a_foreign_directory_is_left_alone(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("precious")
+    with pytest.raises(StageConflict, match="was not made by this command"):
+        _stage(tmp_path / "out")
+    assert (tmp_path / "out" / "thesis.tex").read_text() == "precious"
+
+
+def test_a_failed_stage_leaves_no_directory_and_starts_clean(tmp_path):
+    def fail(directory: Path):
+        (directory / "half").write_text("x")
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError):
+        run_stage("test", tmp_path / "out", settings={}, parents={}, work=fail)
+    assert not (tmp_path / "out").exists()
+    _stage(tmp_path / "out")
+    assert not (tmp_path / "out" / "half").exists()
+
+
+def test_two_processes_do_not_share_a_stage(tmp_path):
+    def nested(directory: Path):
+        code = (
+            "import sys; from pathlib import Path; from hf_albert_plus.records import run_stage\n"
+            "run_stage('test', Path(sys.argv[1]), settings={}, parents={}, work=lambda d: {})"
+        )
+        other = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], capture_output=True, text=True)
+        return {"said": other.stderr, "code": other.returncode}
+
+    result = run_stage("test", tmp_path / "out", settings={}, parents={}, work=nested).result
+    assert result["code"] != 0
+    assert "another process is writing" in result["said"]
+
+
+def test_the_fingerprint_sees_content_and_not_the_card(tmp_path):
+    (tmp_path / "model").write_text("one")
+    first = fingerprint(tmp_path)
+    (tmp_path / "README.md").write_text("card")
+    assert fingerprint(tmp_path) == first
+    (tmp_path / "model").write_text("two")
+    assert fingerprint(tmp_path) != first
+
+
+def test_json_is_strict(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "x.json", {"score": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "half.json").write_text('{"a": ')
+    with pytest.raises(InvalidInput, match="must be a JSON file"):
+        read_json(tmp_path / "half.json", what="--scores")
+
+
+_TRAIN = """
+import sys, time
+from pathlib import Path
+from transformers import TrainerCallback
+import hf_albert_plus.training as training
+from hf_albert_plus.finetune import finetune
+from hf_albert_plus.glue import get_task
+from hf_albert_plus.training import TrainSettings
+
+encoder, data, out, pause = sys.argv[1:]
+class Slow(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        time.sleep(float(pause))
+plain = training.Trainer.__init__
+def slowed(self, *args, callbacks=(), **options):
+    plain(self, *args, callbacks=[*callbacks, Slow()], **options)
+training.Trainer.__init__ = slowed
+settings = TrainSettings(epochs=5, batch_size=8, learning_rate=1e-3, max_length=32, precision="fp32")
+record = finetune(encoder, data=data, task=get_task("sst2"), output=Path(out), settings=settings, checkpoint_seconds=0.3)
+print("resumed at", record.result["resumed_at_step"])
+"""
+
+
+def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_dir, data_dir):
+    def command(out: Path, pause: float):
+        return [sys.executable, "-c", _TRAIN, str(encoder_dir), str(data_dir), str(out), str(pause)]
+
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(command(killed, 0.1), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    checkpoints = tmp_path / "killed.partial" / "checkpoints"
+    deadline = time.monotonic() + 120
+    while len(list(checkpoints.glob("*/complete"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not killed.exists()
+    newest = max(checkpoints.glob("*/complete"), key=lambda path: path.stat().st_mtime).parent
+    # What a kill in the middle of writing leaves: a newer checkpoint without its mark.
+    half = checkpoints / "checkpoint-9999"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
+    done = subprocess.run(command(killed, 0), capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"resumed at {newest.name.removeprefix('checkpoint-')}"
+    assert not (killed / "checkpoints").exists()
+    subprocess.run(command(tmp_path / "whole", 0), capture_output=True, check=True)
+    one, other = load_file(killed / "model.safetensors"), load_file(tmp_path / "whole" / "model.safetensors")
+    for name, tensor in one.items():
+        assert tensor.equal(other[name]), name
