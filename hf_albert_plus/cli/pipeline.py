@@ -32,7 +32,7 @@ class RunSettings:
     student_epochs: float | None = None
     batch_size: int | None = None
     learning_rate: float = 5e-5
-    student_learning_rate: float = 1e-4
+    student_learning_rate: float = 3e-4
     max_length: int = 128
     shapes: str = "1x16,8x128"
     bench_seconds: float = 3.0

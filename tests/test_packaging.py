@@ -1,0 +1,70 @@
+"""What a user installs is what lies in the repository."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # python 3.10
+    tomllib = pytest.importorskip("tomli")
+
+
+@pytest.fixture(scope="module")
+def root(pytestconfig) -> Path:
+    return pytestconfig.rootpath
+
+
+@pytest.fixture(scope="module")
+def project(root):
+    return tomllib.loads((root / "pyproject.toml").read_text())
+
+
+def test_every_package_on_disk_is_in_the_table(root, project):
+    """One that is missing there imports from a checkout and is absent from the wheel."""
+    found = set()
+    for folder, package in (("hf_albert_plus", "hf_albert_plus"), ("export", "hf_albert_plus.export"), ("eval", "hf_albert_plus.eval")):
+        for path in (root / folder).rglob("__init__.py"):
+            below = path.parent.relative_to(root / folder).parts
+            found.add(".".join((package, *below)))
+    assert set(project["tool"]["setuptools"]["packages"]) == found
+
+
+@pytest.fixture(scope="module")
+def site(root, tmp_path_factory):
+    """The built wheel, unpacked into an empty directory."""
+    work = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(work), str(root)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = work.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(work / "site")
+    return work / "site"
+
+
+def test_the_wheel_holds_everything_and_nothing_else(site):
+    top = {path.name for path in site.iterdir()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"hf_albert_plus"}
+    for name in ("py.typed", "eval/templates/report.html.jinja", "eval/templates/model_card.md.jinja", "export/graph.py"):
+        assert (site / "hf_albert_plus" / name).is_file()
+    (info,) = site.glob("*.dist-info")
+    assert "albert-plus = hf_albert_plus.cli:main" in (info / "entry_points.txt").read_text()
+    assert any(path.name == "LICENSE" for path in info.rglob("*"))
+
+
+def test_the_wheel_runs_the_demos_first_stage_from_an_empty_directory(site, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    where = [sys.executable, "-c", "import hf_albert_plus.eval; print(hf_albert_plus.eval.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith(str(site))
+    demo = [sys.executable, "-m", "hf_albert_plus", "demo", "--out", "out", "--stop-after", "data"]
+    subprocess.run(demo, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert (tmp_path / "out" / "data" / "sst2" / "train-00000-of-00001.parquet").is_file()
+    assert (tmp_path / "out" / "data" / "record.json").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
