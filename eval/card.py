@@ -24,7 +24,9 @@ def render_card(
     from hf_albert_plus.eval.templates import environment
 
     task = get_task(task_name)
-    scored = [row for document in scores if document["task"] == task_name for row in document["rows"] if row["name"] == name]
+    scored = [
+        row for document in scores if document["task"] == task_name for row in document["rows"] if row["name"] == name
+    ]
     directory = Path(scored[0]["directory"])
     config = AutoConfig.from_pretrained(directory)
     return (

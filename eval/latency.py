@@ -40,7 +40,9 @@ def parse_shapes(text: str) -> list[Shape]:
     for part in text.split(","):
         match = _SHAPE.fullmatch(part.strip())
         if match is None:
-            raise InvalidInput("--shapes must be a list of BATCHxLENGTH", got=repr(text), repair="use --shapes 1x16,1x128,8x128")
+            raise InvalidInput(
+                "--shapes must be a list of BATCHxLENGTH", got=repr(text), repair="use --shapes 1x16,1x128,8x128"
+            )
         shapes.append(Shape(int(match[1]), int(match[2])))
     return shapes
 
@@ -70,12 +72,19 @@ def bench_targets(
         positions = engines[target.label].config.max_position_embeddings
         longest = max(shape.length for shape in shapes)
         if longest > positions:
-            raise InvalidInput(f"--shapes must fit the {positions} positions of {target.label}", got=longest, repair=f"use lengths up to {positions}")
+            raise InvalidInput(
+                f"--shapes must fit the {positions} positions of {target.label}",
+                got=longest,
+                repair=f"use lengths up to {positions}",
+            )
     samples_ms: dict[str, dict[str, list[float]]] = {label: {} for label in engines}
     for shape in shapes:
         for label, values in _interleaved(engines, shape, seconds=seconds).items():
             samples_ms[label][str(shape)] = values
-    medians = {label: {shape: float(numpy.median(values)) for shape, values in per.items()} for label, per in samples_ms.items()}
+    medians = {
+        label: {shape: float(numpy.median(values)) for shape, values in per.items()}
+        for label, per in samples_ms.items()
+    }
     return {
         "kind": "latency",
         "baseline": baseline.label,

@@ -27,7 +27,9 @@ def compute_metrics(logits: numpy.ndarray, labels: numpy.ndarray, task: Task) ->
     if len(labels) == 0:
         raise InvalidInput("a score needs examples", got="none", repair="choose a split with rows")
     if not numpy.isfinite(logits).all():
-        raise InvalidInput("logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate")
+        raise InvalidInput(
+            "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
+        )
     predicted = predictions(logits, task)
     return {name: _METRICS[name](predicted, labels) for name in task.metrics}
 

@@ -20,9 +20,16 @@ def score_latency_svg(table: Table) -> str | None:
     if not rows:
         return None
     names = list(dict.fromkeys(row.name for row in rows))
-    with matplotlib.rc_context({"svg.hashsalt": "hf-albert-plus", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "hf-albert-plus", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    ):
         figure, panels = pyplot.subplots(
-            1, len(table.shapes), figsize=(4.6 * len(table.shapes), 3.6), sharey=True, squeeze=False, layout="constrained"
+            1,
+            len(table.shapes),
+            figsize=(4.6 * len(table.shapes), 3.6),
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
         )
         for panel, shape in zip(panels[0], table.shapes, strict=True):
             for row in rows:

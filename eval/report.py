@@ -19,7 +19,9 @@ def report(scores: list[Path], *, bench: Path, output: Path, title: str, data_na
         data_name: what the cards call the data set.
     """
     if not scores:
-        raise InvalidInput("a report needs scores", got="no --scores", repair="make them: albert-plus eval … --json scores.json")
+        raise InvalidInput(
+            "a report needs scores", got="no --scores", repair="make them: albert-plus eval … --json scores.json"
+        )
     documents = [read_json(path, what="--scores") for path in scores]
     latency = read_json(bench, what="--bench")
     table = build_table(documents, latency)
@@ -36,7 +38,10 @@ def report(scores: list[Path], *, bench: Path, output: Path, title: str, data_na
         if svg is not None:
             write_text(directory / "score_latency.svg", svg)
         for name, task in scored_models(documents):
-            write_text(directory / "cards" / f"{name}-{task}.md", render_card(name, task, table=table, scores=documents, latency=latency, data_name=data_name))
+            write_text(
+                directory / "cards" / f"{name}-{task}.md",
+                render_card(name, task, table=table, scores=documents, latency=latency, data_name=data_name),
+            )
         return {"rows": len(table.rows), "tasks": list(table.tasks), "shapes": list(table.shapes)}
 
     return run_stage("report", output, settings={"title": title, "data_name": data_name}, parents=parents, work=work)

@@ -15,7 +15,13 @@ from hf_albert_plus.progress import track
 
 
 def score_targets(
-    targets: list[Target], *, data: str, task: Task, max_length: int = 128, batch_size: int = 32, threads: int | None = None
+    targets: list[Target],
+    *,
+    data: str,
+    task: Task,
+    max_length: int = 128,
+    batch_size: int = 32,
+    threads: int | None = None,
 ) -> dict[str, Any]:
     """Scores every target on every evaluation split of a task.
 
@@ -38,7 +44,9 @@ def score_targets(
         for row_name, split in task.rows.items():
             encoded = encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
             start = time.perf_counter()
-            logits = predict(engine, encoded, tokenizer, batch_size=batch_size, description=f"score {target.label} {row_name}")
+            logits = predict(
+                engine, encoded, tokenizer, batch_size=batch_size, description=f"score {target.label} {row_name}"
+            )
             seconds = time.perf_counter() - start
             rows.append(
                 {
@@ -71,7 +79,16 @@ def architecture_hash(engine: Engine) -> str:
     import hashlib
     import json
 
-    ignored = {"id2label", "label2id", "problem_type", "num_labels", "architectures", "_name_or_path", "transformers_version", "dtype"}
+    ignored = {
+        "id2label",
+        "label2id",
+        "problem_type",
+        "num_labels",
+        "architectures",
+        "_name_or_path",
+        "transformers_version",
+        "dtype",
+    }
     fields = {name: value for name, value in engine.config.to_dict().items() if name not in ignored}
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -81,11 +98,11 @@ def predict(engine: Engine, encoded: Any, tokenizer: Any, *, batch_size: int, de
     rows = encoded.remove_columns([name for name in ("labels", "length") if name in encoded.column_names])
     order = numpy.argsort(encoded["length"], kind="stable")[::-1]
     chunks = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    logits = numpy.empty((len(encoded), engine.config.num_labels), dtype=numpy.float32)
+    logits = numpy.empty((len(encoded), engine.config.num_labels or 1), dtype=numpy.float32)
     for chunk in track(chunks, total=len(chunks), description=description):
         batch = tokenizer.pad(rows[[int(i) for i in chunk]], return_tensors="pt")
         tensors: dict[str, torch.Tensor] = dict(batch)
-        logits[chunk] = engine(**tensors).logits.float().numpy()
+        logits[chunk] = numpy.asarray(engine(**tensors).logits)
     return logits
 
 

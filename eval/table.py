@@ -115,11 +115,19 @@ def build_table(scores: list[dict[str, Any]], latency: dict[str, Any]) -> Table:
             _check_same_model(row, timed.get(row["label"]))
             task_scores = by_label.setdefault(row["label"], {})
             if row["task"] in task_scores:
-                raise InvalidInput("a label must have one score a task", got=f"two of {row['label']!r} on {row['task']}", repair="give each --scores file once")
+                raise InvalidInput(
+                    "a label must have one score a task",
+                    got=f"two of {row['label']!r} on {row['task']}",
+                    repair="give each --scores file once",
+                )
             task_scores[row["task"]] = row["metrics"]
     machines = {document["environment"]["processor"] for document in [*scores, latency]}
     if len(machines) > 1:
-        raise InvalidInput("scores and timings must come from one kind of machine", got=" and ".join(sorted(machines)), repair="measure all on one")
+        raise InvalidInput(
+            "scores and timings must come from one kind of machine",
+            got=" and ".join(sorted(machines)),
+            repair="measure all on one",
+        )
     names = {row["label"]: (row["name"], row["runtime"]) for document in [*scores, latency] for row in document["rows"]}
     labels = [*timed, *(label for label in by_label if label not in timed)]
     labels.sort(key=lambda label: label != latency["baseline"])

@@ -50,7 +50,9 @@ def parse_targets(texts: list[str]) -> list[Target]:
     labels = [target.label for target in targets]
     for label in labels:
         if labels.count(label) > 1:
-            raise InvalidInput("targets must have different labels", got=f"{label!r} twice", repair="name them: NAME=DIR:RUNTIME")
+            raise InvalidInput(
+                "targets must have different labels", got=f"{label!r} twice", repair="name them: NAME=DIR:RUNTIME"
+            )
     return targets
 
 

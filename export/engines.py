@@ -56,13 +56,19 @@ def engine_file(directory: str | Path, runtime: str) -> Path:
         InvalidInput: no such runtime, directory or file.
     """
     if runtime not in FILES:
-        raise InvalidInput("a target's runtime must be known", got=repr(runtime), repair=suggest(runtime, list(RUNTIMES)))
+        raise InvalidInput(
+            "a target's runtime must be known", got=repr(runtime), repair=suggest(runtime, list(RUNTIMES))
+        )
     if not Path(directory).is_dir():
         raise InvalidInput("a target must be a model directory", got=str(directory), repair="check the path")
     path = Path(directory) / FILES[runtime]
     if not path.is_file():
-        make = "albert-plus finetune" if runtime == "torch" else f"albert-plus export {directory} --to {runtime} --out OUT"
-        raise InvalidInput(f"the target {directory}:{runtime} needs {path}", got="no such file", repair=f"make it: {make}")
+        make = (
+            "albert-plus finetune" if runtime == "torch" else f"albert-plus export {directory} --to {runtime} --out OUT"
+        )
+        raise InvalidInput(
+            f"the target {directory}:{runtime} needs {path}", got="no such file", repair=f"make it: {make}"
+        )
     return path
 
 
@@ -114,7 +120,11 @@ class OnnxEngine(Engine):
     def __call__(self, **tensors: torch.Tensor) -> SequenceClassifierOutput:
         missing = [name for name in self.inputs if name not in tensors]
         if missing:
-            raise InvalidInput(f"this engine reads {', '.join(self.inputs)}", got=f"no {', '.join(missing)}", repair="pass what the tokenizer returns")
+            raise InvalidInput(
+                f"this engine reads {', '.join(self.inputs)}",
+                got=f"no {', '.join(missing)}",
+                repair="pass what the tokenizer returns",
+            )
         (logits,) = self.session.run(["logits"], {name: tensors[name].numpy() for name in self.inputs})
         return SequenceClassifierOutput(logits=torch.from_numpy(logits))
 
@@ -127,4 +137,14 @@ def model_hash(directory: str | Path, runtime: str) -> str:
     return file_sha256(engine_file(directory, runtime))
 
 
-__all__ = ["FILES", "PRECISIONS", "RUNTIMES", "Engine", "OnnxEngine", "TorchEngine", "engine_file", "model_hash", "physical_cores"]
+__all__ = [
+    "FILES",
+    "PRECISIONS",
+    "RUNTIMES",
+    "Engine",
+    "OnnxEngine",
+    "TorchEngine",
+    "engine_file",
+    "model_hash",
+    "physical_cores",
+]

@@ -12,7 +12,13 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.passes import clear_metadata, deduplicate_initializers, fold_weight_transposes, name_axes, split_gemm
+from hf_albert_plus.export.passes import (
+    clear_metadata,
+    deduplicate_initializers,
+    fold_weight_transposes,
+    name_axes,
+    split_gemm,
+)
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _PROTOBUF_LIMIT = 2**31
@@ -83,7 +89,9 @@ def save_graph(graph_model: onnx_ir.Model, path: Path) -> None:
     """
     size = sum(tensor.const_value.nbytes for tensor in graph_model.graph.initializers.values() if tensor.const_value)
     if size >= _PROTOBUF_LIMIT:
-        raise InvalidInput("one ONNX file holds at most 2 GB of weights", got=f"{size / 1e9:.1f} GB", repair="export a smaller model")
+        raise InvalidInput(
+            "one ONNX file holds at most 2 GB of weights", got=f"{size / 1e9:.1f} GB", repair="export a smaller model"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     proto = onnx_ir.to_proto(graph_model)
     # Traced shapes of inner values name other symbols than the inputs do now, and onnxruntime's quantiser contradicts
@@ -95,7 +103,10 @@ def save_graph(graph_model: onnx_ir.Model, path: Path) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Holds back the exporters' notes about themselves; their errors still come through as exceptions."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters")]
+    loggers = [
+        logging.getLogger(name)
+        for name in ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters")
+    ]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 
 import onnx_ir
-from onnx_ir.passes.common import ClearMetadataAndDocStringPass, DeduplicateHashedInitializersPass, RemoveUnusedNodesPass
+from onnx_ir.passes.common import (
+    ClearMetadataAndDocStringPass,
+    DeduplicateHashedInitializersPass,
+    RemoveUnusedNodesPass,
+)
 
 
 def fold_weight_transposes(model: onnx_ir.Model) -> int:
@@ -78,16 +82,22 @@ def split_gemm(model: onnx_ir.Model) -> int:
     for node in [node for node in model.graph if node.op_type == "Gemm"]:
         weight = node.inputs[1]
         scaled = any(node.attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta"))
-        if scaled or node.attributes.get_int("transA", 0) or len(node.inputs) != 3 or not weight.is_initializer():
+        if weight is None or weight.const_value is None or len(node.inputs) != 3:
             continue
-        if node.attributes.get_int("transB", 0):
+        if scaled or node.attributes.get_int("transA", False):
+            continue
+        if node.attributes.get_int("transB", False):
             weight = _transposed(model, weight)
         product = onnx_ir.node("MatMul", [node.inputs[0], weight], name=f"{node.name}_product")
         total = onnx_ir.node("Add", [product.outputs[0], node.inputs[2]], name=node.name)
         model.graph.insert_before(node, [product, total])
         name = node.outputs[0].name
         onnx_ir.convenience.replace_all_uses_with(node.outputs[0], total.outputs[0], replace_graph_outputs=True)
-        total.outputs[0].name, total.outputs[0].type, total.outputs[0].shape = name, node.outputs[0].type, node.outputs[0].shape
+        total.outputs[0].name, total.outputs[0].type, total.outputs[0].shape = (
+            name,
+            node.outputs[0].type,
+            node.outputs[0].shape,
+        )
         model.graph.remove(node, safe=True)
         replaced += 1
     RemoveUnusedNodesPass()(model)
@@ -97,9 +107,12 @@ def split_gemm(model: onnx_ir.Model) -> int:
 def _transposed(model: onnx_ir.Model, weight: onnx_ir.Value) -> onnx_ir.Value:
     """The stored transpose of a stored matrix, made at the first call."""
     name = f"{weight.name}.T"
+    if weight.const_value is None:
+        raise ValueError(f"{weight.name} is not stored in the graph")
     if name not in model.graph.initializers:
         tensor = onnx_ir.tensor(weight.const_value.numpy().T.copy(order="C"), name=name)
-        value = onnx_ir.Value(name=name, type=weight.type, shape=tensor.shape, const_value=tensor)
+        shape = onnx_ir.Shape(tensor.numpy().shape)
+        value = onnx_ir.Value(name=name, type=weight.type, shape=shape, const_value=tensor)
         model.graph.initializers[name] = value
     return model.graph.initializers[name]
 

@@ -29,10 +29,14 @@ def export(source: Path, *, to: list[str], output: Path) -> Record:
             raise InvalidInput("--to must be a known export", got=repr(name), repair=suggest(name, list(EXPORTS)))
     if not (source / "config.json").is_file():
         raise InvalidInput(
-            "export needs a model directory", got=f"{source} without config.json", repair="give a directory that finetune or distill made"
+            "export needs a model directory",
+            got=f"{source} without config.json",
+            repair="give a directory that finetune or distill made",
         )
     if output.resolve() == source.resolve():
-        raise InvalidInput("--out must differ from the directory that is read", got=str(output), repair="choose another --out")
+        raise InvalidInput(
+            "--out must differ from the directory that is read", got=str(output), repair="choose another --out"
+        )
     wanted = sorted(set(to))
     return run_stage(
         "export",

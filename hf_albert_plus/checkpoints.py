@@ -61,7 +61,9 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
     encoder = f"{model.base_model_prefix}."
     head_may_be_new = task is not None and not has_head
     missing = sorted(
-        key for key in report["missing_keys"] if not head_may_be_new or (key.startswith(encoder) and ".pooler." not in key)
+        key
+        for key in report["missing_keys"]
+        if not head_may_be_new or (key.startswith(encoder) and ".pooler." not in key)
     )
     unread = sorted(key for key in report["unexpected_keys"] if key.startswith(encoder) and "position_ids" not in key)
     if missing or unread or report["mismatched_keys"]:
@@ -71,7 +73,9 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
         raise InvalidInput(
             f"{option} must hold the weights of {type(model).__name__}",
             got=f"{source} with {', '.join(facts)}",
-            repair="fine-tune it first (albert-plus finetune)" if task is None else "check that config and weights belong together",
+            repair="fine-tune it first (albert-plus finetune)"
+            if task is None
+            else "check that config and weights belong together",
         )
     return model
 

@@ -24,7 +24,9 @@ def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, n
     if sharing == "none":
         return tuple(range(num_hidden_layers))
     if isinstance(sharing, str):
-        raise ValueError(f"{name} must be 'all', 'none', a number of groups or a list of block ids, got {sharing!r}; use 'all'")
+        raise ValueError(
+            f"{name} must be 'all', 'none', a number of groups or a list of block ids, got {sharing!r}; use 'all'"
+        )
     if isinstance(sharing, int):
         if not 1 <= sharing <= num_hidden_layers:
             raise ValueError(
@@ -90,7 +92,9 @@ class AlbertPlusConfig(PreTrainedConfig):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}; use a positive number")
         if self.hidden_size % self.num_attention_heads:
-            divisors = [n for n in range(1, self.hidden_size + 1) if self.hidden_size % n == 0 and self.hidden_size // n >= 16]
+            divisors = [
+                n for n in range(1, self.hidden_size + 1) if self.hidden_size % n == 0 and self.hidden_size // n >= 16
+            ]
             raise ValueError(
                 f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
                 f"({self.num_attention_heads}); use one of {divisors} heads"
@@ -113,7 +117,9 @@ class AlbertPlusConfig(PreTrainedConfig):
     @property
     def attention_map(self) -> tuple[int, ...]:
         """Attention block of every layer."""
-        return resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")
+        return resolve_sharing(
+            self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing"
+        )
 
     @property
     def ffn_map(self) -> tuple[int, ...]:

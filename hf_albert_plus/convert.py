@@ -4,7 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from .checkpoints import load_config
 from .configuration_albert_plus import AlbertPlusConfig
@@ -148,7 +154,9 @@ def to_albert_plus(model: PreTrainedModel) -> PreTrainedModel:
     kind = next((ours for suffix, ours in kinds.items() if name.endswith(suffix)), None)
     if kind is None:
         raise InvalidInput(
-            "a bare encoder, sequence classifier or masked language model converts", got=name, repair=f"open it as one of {', '.join(kinds)}"
+            "a bare encoder, sequence classifier or masked language model converts",
+            got=name,
+            repair=f"open it as one of {', '.join(kinds)}",
         )
     config = converted_config(source)
     heads = _BERT_HEADS if source.model_type == "bert" else _ALBERT_HEADS
@@ -162,9 +170,10 @@ def to_albert_plus(model: PreTrainedModel) -> PreTrainedModel:
             tensors[f"{modules[module]}.{leaf}"] = tensor.detach().clone()
         else:
             unread.append(key)
-    converted, report = kind.from_pretrained(
+    loaded: Any = kind.from_pretrained(
         None, config=config, state_dict=tensors, output_loading_info=True, dtype=torch.float32
     )
+    converted, report = loaded
     missing = sorted(report["missing_keys"])
     if unread or missing or report["unexpected_keys"]:
         raise InvalidInput(
@@ -200,7 +209,9 @@ def convert(source: str, *, output: Path) -> Record:
         difference = max_difference(model, converted)
         if not difference <= 1e-4:
             raise InvalidInput(
-                "a conversion must change outputs by at most 1e-4", got=f"{difference:.3g}", repair="report this checkpoint's config"
+                "a conversion must change outputs by at most 1e-4",
+                got=f"{difference:.3g}",
+                repair="report this checkpoint's config",
             )
         converted.save_pretrained(directory)
         load_tokenizer(source, converted.config).save_pretrained(directory)

@@ -14,7 +14,9 @@ def fits_positions(config: Any, max_length: int) -> None:
     positions = getattr(config, "max_position_embeddings", None)
     if positions is not None and max_length > positions:
         raise InvalidInput(
-            f"--max-length must not exceed the model's {positions} positions", got=max_length, repair=f"use --max-length {positions}"
+            f"--max-length must not exceed the model's {positions} positions",
+            got=max_length,
+            repair=f"use --max-length {positions}",
         )
 
 

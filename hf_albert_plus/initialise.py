@@ -1,6 +1,6 @@
 """Starting points for a student from its teacher's weights. None is a conversion: the student computes something else."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedModel
@@ -40,16 +40,18 @@ def initialise_student(
     Raises:
         InvalidInput: a method other than `auto` and `random` for sizes that do not allow it.
     """
-    student = AlbertPlusForSequenceClassification(config)
+    student: Any = AlbertPlusForSequenceClassification(config)
     obstacle = can_initialise(teacher, config)
     if method == "random" or (method == "auto" and obstacle is not None):
         return student, "random" if obstacle is None else f"random: {obstacle}"
     if obstacle is not None:
         raise InvalidInput(
-            f"--initialise {method} needs a teacher of the student's widths", got=obstacle, repair="use --initialise random"
+            f"--initialise {method} needs a teacher of the student's widths",
+            got=obstacle,
+            repair="use --initialise random",
         )
     chosen: Literal["average", "first"] = "first" if method == "first" else "average"
-    source = to_albert_plus(teacher)
+    source: Any = to_albert_plus(teacher)
     with torch.no_grad():
         _fill_embeddings(student, source)
         for kind, student_map, teacher_map in (
@@ -84,7 +86,7 @@ def _combine(states: list[dict[str, torch.Tensor]], method: Literal["average", "
     return {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
 
 
-def _fill_embeddings(student: AlbertPlusForSequenceClassification, source: PreTrainedModel) -> None:
+def _fill_embeddings(student: Any, source: Any) -> None:
     ours, theirs = student.albert_plus.embeddings, source.albert_plus.embeddings
     types = student.config.type_vocab_size
     tables = [

@@ -5,6 +5,8 @@ and ONNX initialisers come out right by themselves. Tensors carry their axes in 
 S sequence, E embedding, H hidden, N heads, D head width, V vocabulary.
 """
 
+from typing import Any, cast
+
 import torch
 from torch import nn
 from transformers import initialization as init
@@ -37,19 +39,17 @@ class AlbertPlusEmbeddings(nn.Module):
 
     def forward(
         self,
-        input_ids: torch.LongTensor | None,
-        token_type_ids: torch.LongTensor | None,
-        position_ids: torch.LongTensor | None,
-        inputs_embeds: torch.FloatTensor | None,
+        input_ids: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
     ) -> torch.Tensor:
         words_BSE = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if position_ids is None:
             position_ids = self.position_ids[:, : words_BSE.shape[1]]
         if token_type_ids is None:
             token_type_ids = torch.zeros(words_BSE.shape[:2], dtype=torch.long, device=words_BSE.device)
-        embeddings_BSE = (
-            words_BSE + self.position_embeddings(position_ids) + self.token_type_embeddings(token_type_ids)
-        )
+        embeddings_BSE = words_BSE + self.position_embeddings(position_ids) + self.token_type_embeddings(token_type_ids)
         embeddings_BSE = self.dropout(self.layer_norm(embeddings_BSE))
         return embeddings_BSE if self.projection is None else self.projection(embeddings_BSE)
 
@@ -128,9 +128,7 @@ class AlbertPlusFeedForward(nn.Module):
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_BSH: torch.Tensor) -> torch.Tensor:
-        return self.layer_norm(
-            hidden_BSH + self.dropout(self.output(self.activation(self.intermediate(hidden_BSH))))
-        )
+        return self.layer_norm(hidden_BSH + self.dropout(self.output(self.activation(self.intermediate(hidden_BSH)))))
 
 
 class AlbertPlusLayer(GradientCheckpointingLayer):
@@ -168,9 +166,7 @@ class AlbertPlusEncoder(nn.Module):
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         for a, f in zip(self.attention_map, self.ffn_map, strict=True):
-            hidden_BSH = self.layer(
-                hidden_BSH, attention_mask, attention=self.attention[a], ffn=self.ffn[f], **kwargs
-            )
+            hidden_BSH = self.layer(hidden_BSH, attention_mask, attention=self.attention[a], ffn=self.ffn[f], **kwargs)
         return hidden_BSH
 
 
@@ -208,8 +204,8 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
     def get_input_embeddings(self) -> nn.Embedding:
         return self.embeddings.word_embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        self.embeddings.word_embeddings = value
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.embeddings.word_embeddings = cast(nn.Embedding, value)
 
     @merge_with_config_defaults
     @capture_outputs
@@ -231,17 +227,18 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give exactly one of input_ids and inputs_embeds")
-        length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
+        tokens: Any = input_ids if inputs_embeds is None else inputs_embeds
+        length = tokens.shape[1]
         if length > self.config.max_position_embeddings:
             raise ValueError(
                 f"the sequence length must not exceed max_position_embeddings ({self.config.max_position_embeddings}), "
                 f"got {length}; truncate when tokenising (truncation=True, max_length={self.config.max_position_embeddings})"
             )
         hidden_BSH = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
-        attention_mask = create_bidirectional_mask(
+        mask: Any = create_bidirectional_mask(
             config=self.config, inputs_embeds=hidden_BSH, attention_mask=attention_mask
         )
-        hidden_BSH = self.encoder(hidden_BSH, attention_mask, **kwargs)
+        hidden_BSH = self.encoder(hidden_BSH, mask, **kwargs)
         pooled_BH = None if self.pooler is None else torch.tanh(self.pooler(hidden_BSH[:, 0]))
         return BaseModelOutputWithPooling(last_hidden_state=hidden_BSH, pooler_output=pooled_BH)
 
@@ -321,10 +318,10 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
-        self.num_labels = config.num_labels
+        self.num_labels = cast(int, config.num_labels)
         self.albert_plus = AlbertPlusModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout_prob)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
         self.post_init()
 
     @can_return_tuple

@@ -11,9 +11,7 @@ _FORMAT = "  {desc:<34.34} {percentage:3.0f}%|{bar:24}| {n_fmt}/{total_fmt} [{el
 
 
 def bar(*, total: float, description: str, initial: float = 0) -> "tqdm[Any]":
-    return tqdm(
-        total=total, desc=description, initial=initial, bar_format=_FORMAT, mininterval=0.2, dynamic_ncols=True
-    )
+    return tqdm(total=total, desc=description, initial=initial, bar_format=_FORMAT, mininterval=0.2, dynamic_ncols=True)
 
 
 def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:

@@ -133,7 +133,9 @@ def read_record(directory: Path) -> Record:
     try:
         record = Record(**content, reused=True)
     except TypeError:
-        raise StageConflict(f"{directory / RECORD} is not a record of this version; remove {directory} and run again") from None
+        raise StageConflict(
+            f"{directory / RECORD} is not a record of this version; remove {directory} and run again"
+        ) from None
     found = describe_files(directory)
     for name, facts in record.files.items():
         if name not in found:

@@ -47,7 +47,9 @@ class TrainSettings:
         ):
             if not valid:
                 option = name.replace("_", "-")
-                raise InvalidInput(f"--{option} must be {rule}", got=getattr(self, name), repair=f"use --{option} {repair}")
+                raise InvalidInput(
+                    f"--{option} must be {rule}", got=getattr(self, name), repair=f"use --{option} {repair}"
+                )
 
     def describe(self) -> dict[str, Any]:
         return asdict(self)

@@ -76,7 +76,9 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
     known = list(AlbertPlusConfig.__dataclass_fields__)
     for name in fields:
         if name not in known:
-            raise InvalidInput("--set must name a field of AlbertPlusConfig", got=repr(name), repair=suggest(name, known))
+            raise InvalidInput(
+                "--set must name a field of AlbertPlusConfig", got=repr(name), repair=suggest(name, known)
+            )
     try:
         return AlbertPlusConfig(**fields)
     except (StrictDataclassError, ValueError) as error:
@@ -100,7 +102,9 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise InvalidInput("--set must have the form key=value", got=repr(pair), repair="use --set num_hidden_layers=4")
+            raise InvalidInput(
+                "--set must have the form key=value", got=repr(pair), repair="use --set num_hidden_layers=4"
+            )
         try:
             fields[key.strip()] = json.loads(value)
         except json.JSONDecodeError:

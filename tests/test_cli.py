@@ -125,7 +125,14 @@ def test_a_killed_run_resumes_where_it_was(finished):
 
 def test_a_run_prints_the_table(finished):
     _, done = finished
-    for label in ("teacher torch fp32", "teacher onnx fp32", "teacher onnx int8", "student torch fp32", "student onnx fp32", "student onnx int8"):
+    for label in (
+        "teacher torch fp32",
+        "teacher onnx fp32",
+        "teacher onnx int8",
+        "student torch fp32",
+        "student onnx fp32",
+        "student onnx int8",
+    ):
         assert label in done.stdout
     assert "1.00x" in done.stdout
     assert "…" not in done.stdout
@@ -152,7 +159,7 @@ def test_a_finished_run_is_printed_again_as_json(finished, run_arguments):
     out, _ = finished
     done = albert_plus(*run_arguments, "--out", out, "--json")
     content = json.loads(done.stdout)
-    assert [row["model"] for row in content["rows"]][0] == "teacher torch fp32"
+    assert next(row["model"] for row in content["rows"]) == "teacher torch fp32"
     assert done.stderr.count("done before") == 12
 
 
@@ -183,7 +190,16 @@ def test_eval_bench_and_report_by_hand(finished, data_dir, tmp_path):
     scored = albert_plus("eval", *targets, "--task", "sst2", "--data", data_dir, "--json", tmp_path / "s.json")
     assert "student onnx int8" in scored.stdout
     timed = albert_plus(
-        "bench", targets[0], "--baseline", targets[1], "--shapes", "1x8", "--seconds", "0.05", "--json", tmp_path / "b.json"
+        "bench",
+        targets[0],
+        "--baseline",
+        targets[1],
+        "--shapes",
+        "1x8",
+        "--seconds",
+        "0.05",
+        "--json",
+        tmp_path / "b.json",
     )
     assert "1.00x" in timed.stdout
     albert_plus("report", "--scores", tmp_path / "s.json", "--bench", tmp_path / "b.json", "--out", tmp_path / "report")

@@ -76,7 +76,10 @@ def test_labels_and_dropout_come_along():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (lambda: DistilBertModel(DistilBertConfig(dim=32, n_layers=1, n_heads=2, hidden_dim=32, vocab_size=50)), "distilbert"),
+        (
+            lambda: DistilBertModel(DistilBertConfig(dim=32, n_layers=1, n_heads=2, hidden_dim=32, vocab_size=50)),
+            "distilbert",
+        ),
         (lambda: BertForTokenClassification(BertConfig(**SMALL)), "BertForTokenClassification"),
         (lambda: AlbertModel(AlbertConfig(**SMALL, embedding_size=32)), "32 for both"),
     ],

@@ -29,7 +29,9 @@ def test_soft_targets_are_a_mean_over_the_batch_and_zero_at_the_teacher():
     torch.manual_seed(0)
     teacher, student = torch.randn(6, 3), torch.randn(6, 3)
     one_by_one = [soft_target_loss(student[i : i + 1], teacher[i : i + 1], temperature=3) for i in range(6)]
-    assert soft_target_loss(student, teacher, temperature=3).item() == pytest.approx(torch.stack(one_by_one).mean().item())
+    assert soft_target_loss(student, teacher, temperature=3).item() == pytest.approx(
+        torch.stack(one_by_one).mean().item()
+    )
     assert soft_target_loss(teacher, teacher, temperature=3).item() == pytest.approx(0, abs=1e-6)
 
 
@@ -66,7 +68,12 @@ def test_stage_makes_a_shared_student_and_leaves_the_teacher_alone(tmp_path, enc
     finetune(str(encoder_dir), data=str(data_dir), task=task, output=teacher, settings=QUICK)
     before = fingerprint(teacher)
     record = distill(
-        str(teacher), data=str(data_dir), task=task, output=tmp_path / "student", settings=QUICK, method=DistilSettings()
+        str(teacher),
+        data=str(data_dir),
+        task=task,
+        output=tmp_path / "student",
+        settings=QUICK,
+        method=DistilSettings(),
     )
     assert fingerprint(teacher) == before
     assert record.result["initialised"].startswith("average of the teacher's layers")

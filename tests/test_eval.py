@@ -61,7 +61,12 @@ def test_edge_cases():
 
 @pytest.mark.parametrize(
     ("text", "name", "runtime"),
-    [("{d}", None, "torch"), ("{d}:onnx", None, "onnx"), ("{d}:onnx-int8", None, "onnx-int8"), ("student={d}:onnx", "student", "onnx")],
+    [
+        ("{d}", None, "torch"),
+        ("{d}:onnx", None, "onnx"),
+        ("{d}:onnx-int8", None, "onnx-int8"),
+        ("student={d}:onnx", "student", "onnx"),
+    ],
 )
 def test_targets(exported_dir, text, name, runtime):
     target = parse_target(text.format(d=exported_dir))
@@ -70,7 +75,11 @@ def test_targets(exported_dir, text, name, runtime):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{d}:onx", "'onx'; did you mean 'onnx'"), ("/nowhere", "must be a model directory"), ("{d}:openvino", "use one of|did you mean")],
+    [
+        ("{d}:onx", "'onx'; did you mean 'onnx'"),
+        ("/nowhere", "must be a model directory"),
+        ("{d}:openvino", "use one of|did you mean"),
+    ],
 )
 def test_wrong_targets(exported_dir, text, words):
     with pytest.raises(InvalidInput, match=words):
@@ -112,7 +121,9 @@ def test_scores_are_those_of_scikit_learn(exported_dir, data_dir):
     rows = load_split(str(data_dir), task, "validation")
     engine, tokenizer = Engine.load(exported_dir), AutoTokenizer.from_pretrained(exported_dir)
     logits = engine(**tokenizer(rows["sentence"][:], padding=True, return_tensors="pt")).logits
-    assert torch_row["metrics"]["accuracy"] == pytest.approx(100 * sklearn.metrics.accuracy_score(rows["label"][:], logits.argmax(-1)))
+    assert torch_row["metrics"]["accuracy"] == pytest.approx(
+        100 * sklearn.metrics.accuracy_score(rows["label"][:], logits.argmax(-1))
+    )
 
 
 def test_a_model_of_another_task_is_refused(exported_dir, data_dir):
@@ -120,9 +131,7 @@ def test_a_model_of_another_task_is_refused(exported_dir, data_dir):
         score_targets(parse_targets([str(exported_dir)]), data=str(data_dir), task=get_task("stsb"))
 
 
-@pytest.mark.parametrize(
-    ("text", "shapes"), [("1x16", [Shape(1, 16)]), ("1x16, 8x128", [Shape(1, 16), Shape(8, 128)])]
-)
+@pytest.mark.parametrize(("text", "shapes"), [("1x16", [Shape(1, 16)]), ("1x16, 8x128", [Shape(1, 16), Shape(8, 128)])])
 def test_shapes(text, shapes):
     assert parse_shapes(text) == shapes
 
@@ -186,7 +195,9 @@ def test_percentiles_and_speedup_come_from_the_samples(documents):
     assert base["speedup"] == 1.0
     model = Engine.load(timing["rows"][0]["directory"]).model
     assert {row["parameters"] for row in timing["rows"]} == {model.num_parameters()}
-    assert timing["rows"][1]["file_bytes"] == (Path(timing["rows"][1]["directory"]) / "onnx" / "model.onnx").stat().st_size
+    assert (
+        timing["rows"][1]["file_bytes"] == (Path(timing["rows"][1]["directory"]) / "onnx" / "model.onnx").stat().st_size
+    )
 
 
 def test_the_join(documents):
@@ -214,7 +225,10 @@ def test_what_was_not_measured_says_so(documents):
     [
         (lambda s, t: (t, t), "albert-plus eval --json, got a file of kind 'latency'"),
         (lambda s, t: (s, s), "albert-plus bench --json, got a file of kind 'scores'"),
-        (lambda s, t: ({**s, "environment": {**s["environment"], "processor": "other"}}, t), "one kind of machine, got .*other"),
+        (
+            lambda s, t: ({**s, "environment": {**s["environment"], "processor": "other"}}, t),
+            "one kind of machine, got .*other",
+        ),
         (lambda s, t: (_with(s, architecture_sha256="0"), t), "one architecture"),
         (lambda s, t: (_with(s, model_sha256="0"), t), "changed between the two"),
     ],
@@ -242,7 +256,9 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.rows += tag == "tr"
-        self.sources += [value for name, value in attributes if name in ("src", "href") and not (value or "").startswith("#")]
+        self.sources += [
+            value for name, value in attributes if name in ("src", "href") and not (value or "").startswith("#")
+        ]
 
     def handle_data(self, data):
         self.cells.append(data)
@@ -253,9 +269,17 @@ def test_the_report_directory(documents, tmp_path):
     write_json(tmp_path / "scores.json", scores)
     write_json(tmp_path / "bench.json", timing)
     out = tmp_path / "report"
-    report([tmp_path / "scores.json"], bench=tmp_path / "bench.json", output=out, title="A <b>title</b>", data_name="toy data")
+    report(
+        [tmp_path / "scores.json"],
+        bench=tmp_path / "bench.json",
+        output=out,
+        title="A <b>title</b>",
+        data_name="toy data",
+    )
     content = json.loads((out / "report.json").read_text())
-    assert content["latency"]["rows"][0]["shapes"]["1x8"]["samples_ms"] == timing["rows"][0]["shapes"]["1x8"]["samples_ms"]
+    assert (
+        content["latency"]["rows"][0]["shapes"]["1x8"]["samples_ms"] == timing["rows"][0]["shapes"]["1x8"]["samples_ms"]
+    )
     cells = content["table"][2]
     markdown = (out / "report.md").read_text()
     assert " | ".join(cells.values()) in markdown
@@ -273,7 +297,13 @@ def test_the_card(documents, tmp_path):
     scores, timing = documents
     write_json(tmp_path / "scores.json", scores)
     write_json(tmp_path / "bench.json", timing)
-    report([tmp_path / "scores.json"], bench=tmp_path / "bench.json", output=tmp_path / "r", title="t", data_name="toy/data")
+    report(
+        [tmp_path / "scores.json"],
+        bench=tmp_path / "bench.json",
+        output=tmp_path / "r",
+        title="t",
+        data_name="toy/data",
+    )
     card = (tmp_path / "r" / "cards" / "small-sst2.md").read_text()
     _, head, body = card.split("---\n", 2)
     metadata = yaml.safe_load(head)

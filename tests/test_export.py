@@ -56,7 +56,9 @@ def test_logits_agree_over_lengths_padding_and_pairs(exported):
     assert names == ["input_ids", "attention_mask", "token_type_ids"][: len(names)]
     assert ("token_type_ids" in names) == (model.config.type_vocab_size > 1)
     for batch, length in ((1, 1), (1, 5), (3, 11), (4, 64)):
-        inputs = {name: tensor for name, tensor in pair_inputs(120, batch=batch, length=length).items() if name in names}
+        inputs = {
+            name: tensor for name, tensor in pair_inputs(120, batch=batch, length=length).items() if name in names
+        }
         with torch.no_grad():
             expected = model(**inputs).logits.numpy()
         (found,) = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
@@ -95,7 +97,9 @@ def test_every_weight_product_is_counted_and_quantised(exported, tmp_path):
     assert sum(node.op_type == "MatMulInteger" for node in graph.node) == _expected_products(model)
     assert float_tables(graph) == []
     int8_matrices = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 2}
-    unique_matrices = sum(p.dim() == 2 for n, p in model.named_parameters() if "embeddings." not in n or "projection" in n)
+    unique_matrices = sum(
+        p.dim() == 2 for n, p in model.named_parameters() if "embeddings." not in n or "projection" in n
+    )
     tables = 3
     assert len(int8_matrices) <= unique_matrices + tables + 1  # + position ids
 
@@ -151,15 +155,26 @@ def test_stage_makes_a_whole_directory_and_a_counted_record(exported_dir, classi
     facts = record.result["exports"]["onnx-int8"]
     assert facts["quantised_products"] == facts["weight_products"] == 6 * 4 + 1 + 2
     assert record.result["exports"]["onnx"]["max_abs_logit_difference"] <= 1e-4
-    assert set(record.files) >= {"onnx/model.onnx", "onnx/model_int8.onnx", "model.safetensors", "config.json", "tokenizer.json"}
+    assert set(record.files) >= {
+        "onnx/model.onnx",
+        "onnx/model_int8.onnx",
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+    }
     assert (exported_dir / "model.safetensors").read_bytes() == (classifier_dir / "model.safetensors").read_bytes()
 
 
 def test_engines_give_the_same_output_object(exported_dir):
     tokenizer = AutoTokenizer.from_pretrained(exported_dir)
     inputs = dict(tokenizer(["the film is superb .", "the plot is not very good ."], padding=True, return_tensors="pt"))
-    expected = pipeline("text-classification", model=str(exported_dir), tokenizer=tokenizer, function_to_apply="none", top_k=None)
-    scores = [{row["label"]: row["score"] for row in rows} for rows in expected(["the film is superb .", "the plot is not very good ."])]
+    expected = pipeline(
+        "text-classification", model=str(exported_dir), tokenizer=tokenizer, function_to_apply="none", top_k=None
+    )
+    scores = [
+        {row["label"]: row["score"] for row in rows}
+        for rows in expected(["the film is superb .", "the plot is not very good ."])
+    ]
     for runtime, tolerance in (("torch", 1e-5), ("onnx", 1e-4), ("onnx-int8", 0.3)):
         engine = Engine.load(exported_dir, runtime, threads=1)
         logits = engine(**inputs).logits
@@ -200,6 +215,8 @@ def test_an_encoder_without_a_head_is_refused(encoder_dir, tmp_path):
 
 @pytest.mark.parametrize("name", ["export", "eval"])
 def test_the_folders_do_not_import_under_their_bare_names(name, pytestconfig):
-    done = subprocess.run([sys.executable, "-c", f"import {name}"], cwd=pytestconfig.rootpath, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {name}"], cwd=pytestconfig.rootpath, capture_output=True, text=True
+    )
     assert done.returncode != 0
     assert f"import this package as hf_albert_plus.{name}" in done.stderr

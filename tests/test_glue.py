@@ -63,7 +63,10 @@ def test_matched_and_mismatched_are_never_merged(tmp_path, with_readme):
         ([{"text": "a", "label": 0}], "needs the columns sentence, label, got text, label .* add sentence"),
         ([{"sentence": "a", "label": -1}], "label ids 0 negative, 1 positive, got -1"),
         ([{"sentence": "a", "label": 2}, {"sentence": "b", "label": 7}], "got 2 and 1 more"),
-        ([{"sentence": "a", "label": 1}, {"sentence": None, "label": 1}], "'sentence' must have a value .* got 1 empty of 2"),
+        (
+            [{"sentence": "a", "label": 1}, {"sentence": None, "label": 1}],
+            "'sentence' must have a value .* got 1 empty of 2",
+        ),
     ],
 )
 def test_bad_rows_are_refused(tmp_path, rows, words):

@@ -27,7 +27,11 @@ def project(root):
 def test_every_package_on_disk_is_in_the_table(root, project):
     """One that is missing there imports from a checkout and is absent from the wheel."""
     found = set()
-    for folder, package in (("hf_albert_plus", "hf_albert_plus"), ("export", "hf_albert_plus.export"), ("eval", "hf_albert_plus.eval")):
+    for folder, package in (
+        ("hf_albert_plus", "hf_albert_plus"),
+        ("export", "hf_albert_plus.export"),
+        ("eval", "hf_albert_plus.eval"),
+    ):
         for path in (root / folder).rglob("__init__.py"):
             below = path.parent.relative_to(root / folder).parts
             found.add(".".join((package, *below)))
@@ -51,7 +55,12 @@ def site(root, tmp_path_factory):
 def test_the_wheel_holds_everything_and_nothing_else(site):
     top = {path.name for path in site.iterdir()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"hf_albert_plus"}
-    for name in ("py.typed", "eval/templates/report.html.jinja", "eval/templates/model_card.md.jinja", "export/graph.py"):
+    for name in (
+        "py.typed",
+        "eval/templates/report.html.jinja",
+        "eval/templates/model_card.md.jinja",
+        "export/graph.py",
+    ):
         assert (site / "hf_albert_plus" / name).is_file()
     (info,) = site.glob("*.dist-info")
     assert "albert-plus = hf_albert_plus.cli:main" in (info / "entry_points.txt").read_text()

@@ -7,7 +7,7 @@ def environment():
 
     return jinja2.Environment(
         loader=jinja2.PackageLoader("hf_albert_plus.eval", "templates"),
-        autoescape=lambda name: bool(name) and ".html" in name,
+        autoescape=lambda name: name is not None and ".html" in name,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

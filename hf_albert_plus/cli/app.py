@@ -55,7 +55,9 @@ def _done(record: Any, output: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"out": str(output), "reused": record.reused, "result": record.result})
         return
-    facts = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in record.result.items() if not isinstance(value, dict))
+    facts = ", ".join(
+        f"{key.replace('_', ' ')} {value}" for key, value in record.result.items() if not isinstance(value, dict)
+    )
     state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
     notes.print(f"{record.stage} {state}: {_escape(facts)}")
     typer.echo(str(output))
@@ -79,17 +81,23 @@ def demo(
     out: o.Out = Path("demo-output"),
     seed: o.Seed = 0,
     threads: o.Threads = None,
-    stop_after: Annotated[str | None, typer.Option(help="Stop after this stage: data, pretrain, finetune, distill, export, eval, bench.")] = None,
+    stop_after: Annotated[
+        str | None, typer.Option(help="Stop after this stage: data, pretrain, finetune, distill, export, eval, bench.")
+    ] = None,
     as_json: o.JsonOut = False,
 ) -> None:
     """The main job on data that it makes itself: teacher, student, exports, scores, latency, report. Offline."""
     _start(threads)
     from .pipeline import run_demo
 
-    _finish(run_demo(out, seed=seed, threads=threads, stop_after=stop_after), out, as_json=as_json, title="albert-plus demo")
+    _finish(
+        run_demo(out, seed=seed, threads=threads, stop_after=stop_after), out, as_json=as_json, title="albert-plus demo"
+    )
 
 
-@app.command(epilog="Example: albert-plus run --teacher demo-output/encoder --data demo-output/data --task sst2 --out run-sst2")
+@app.command(
+    epilog="Example: albert-plus run --teacher demo-output/encoder --data demo-output/data --task sst2 --out run-sst2"
+)
 def run(
     teacher: Annotated[str, typer.Option(help="Model directory or Hub id of a pretrained encoder.")],
     data: o.Data,
@@ -127,7 +135,9 @@ def run(
         precision=precision.value,
         seed=seed,
     )
-    table = run_pipeline(teacher, data=data, tasks=list(dict.fromkeys(task)), out=out, settings=settings, threads=threads)
+    table = run_pipeline(
+        teacher, data=data, tasks=list(dict.fromkeys(task)), out=out, settings=settings, threads=threads
+    )
     _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task)}")
 
 
@@ -157,7 +167,9 @@ def convert(
     _done(stage(source, output=out), out, as_json=as_json)
 
 
-@app.command(epilog="Example: albert-plus finetune --model demo-output/encoder --data demo-output/data --task sst2 --out teacher")
+@app.command(
+    epilog="Example: albert-plus finetune --model demo-output/encoder --data demo-output/data --task sst2 --out teacher"
+)
 def finetune(
     model: Annotated[str, typer.Option(help="Directory or Hub id of an encoder.")],
     data: o.Data,
@@ -231,7 +243,9 @@ def distill(
     _done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=method), out, as_json=as_json)
 
 
-@app.command(epilog="Example: albert-plus export demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported")
+@app.command(
+    epilog="Example: albert-plus export demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported"
+)
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Classifier directory.")],
     to: Annotated[list[str], typer.Option("--to", help="onnx or onnx-int8; repeat for both.")],
@@ -245,12 +259,21 @@ def export(
     record = stage(directory, to=to, output=out)
     if not as_json:
         for name, facts in record.result["exports"].items():
-            counts = f", {facts['quantised_products']} of {facts['weight_products']} weight products quantised" if "quantised_products" in facts else ""
-            notes.print(f"{name}: {facts['bytes'] / 1e6:.1f} MB, logits within {facts['max_abs_logit_difference']:.2g} of the model's{counts}")
+            counts = (
+                f", {facts['quantised_products']} of {facts['weight_products']} weight products quantised"
+                if "quantised_products" in facts
+                else ""
+            )
+            notes.print(
+                f"{name}: {facts['bytes'] / 1e6:.1f} MB, logits within {facts['max_abs_logit_difference']:.2g} of the model's{counts}"
+            )
     _done(record, out, as_json=as_json)
 
 
-@app.command("eval", epilog="Example: albert-plus eval demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data")
+@app.command(
+    "eval",
+    epilog="Example: albert-plus eval demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data",
+)
 def evaluate(
     targets: o.Targets,
     task: o.TaskName,
@@ -270,11 +293,20 @@ def evaluate(
     _start(threads)
     from hf_albert_plus.eval.score import score_targets
 
-    document = score_targets(parsed, data=data, task=chosen, max_length=max_length, batch_size=batch_size, threads=threads)
+    document = score_targets(
+        parsed, data=data, task=chosen, max_length=max_length, batch_size=batch_size, threads=threads
+    )
     if json_file is not None:
         write_json(json_file, document)
     rows = [
-        [row["label"], row["task"], row["split"], str(row["examples"]), *(_points(v) for v in row["metrics"].values()), f"{row['seconds']:.2f}"]
+        [
+            row["label"],
+            row["task"],
+            row["split"],
+            str(row["examples"]),
+            *(_points(v) for v in row["metrics"].values()),
+            f"{row['seconds']:.2f}",
+        ]
         for row in document["rows"]
     ]
     print_rows(["model", "task", "split", "examples", *chosen.metrics, "seconds"], rows)
@@ -317,7 +349,9 @@ def bench(
     print_rows(["model", "parameters", "file MB", *timing], rows)
 
 
-@app.command(epilog="Example: albert-plus report --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json --out report")
+@app.command(
+    epilog="Example: albert-plus report --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json --out report"
+)
 def report(
     scores: Annotated[list[Path], typer.Option(help="File of albert-plus eval --json; repeat for several tasks.")],
     bench: Annotated[Path, typer.Option(help="File of albert-plus bench --json.")],

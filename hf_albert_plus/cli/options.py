@@ -8,7 +8,9 @@ import typer
 
 Out = Annotated[Path, typer.Option("--out", help="Directory to make. Run again with the same one to resume.")]
 Data = Annotated[str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue.")]
-TaskName = Annotated[str, typer.Option("--task", help="GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte or wnli.")]
+TaskName = Annotated[
+    str, typer.Option("--task", help="GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte or wnli.")
+]
 TaskNames = Annotated[list[str], typer.Option("--task", help="GLUE task; repeat for several.")]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the data. Default: the task's own.")]
 BatchSize = Annotated[int | None, typer.Option(help="Examples a step. Default: the task's own.")]

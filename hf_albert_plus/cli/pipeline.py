@@ -3,19 +3,21 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..distillation import DistilSettings, distill
 from ..errors import InvalidInput, suggest
 from ..finetune import finetune
-from ..glue import Task, get_task
+from ..glue import Task, data_parent, get_task
 from ..records import Record, parent, read_json, run_stage, write_json, write_text
 from ..training import Precision, TrainSettings
 from .console import notes
 
 if TYPE_CHECKING:
     from hf_albert_plus.eval.table import Table
+    from hf_albert_plus.eval.targets import Target
 
 STAGES = ("data", "pretrain", "finetune", "distill", "export", "eval", "bench", "report")
 ROLES = ("teacher", "student")
@@ -92,55 +94,37 @@ def run_pipeline(
         The speedup table, or None if stopped before it.
     """
     from hf_albert_plus.eval.latency import parse_shapes
-    from hf_albert_plus.export.stage import EXPORTS, export
 
     parse_shapes(settings.shapes)
     chosen = [get_task(name) for name in tasks]
     for task in chosen:
         for role in ROLES:
             settings.training(task, role)
-    last = _stage_index(stop_after)
-    steps = steps or _Steps(5 * len(chosen) + 2)
-    method = DistilSettings(student=settings.student, overrides=settings.overrides)
+    last = stage_index(stop_after)
+    run = _Run(
+        teacher=teacher,
+        data=data,
+        out=out,
+        settings=settings,
+        threads=threads,
+        steps=steps or _Steps(5 * len(chosen) + 2),
+    )
     for task in chosen:
-        trained = {role: out / "trained" / f"{role}-{task.name}" for role in ROLES}
-        if last >= STAGES.index("finetune"):
-            steps.run(
-                f"fine-tune the teacher on {task.name}",
-                lambda task=task, trained=trained: finetune(
-                    teacher, data=data, task=task, output=trained["teacher"], settings=settings.training(task, "teacher")
-                ),
-            )
-        if last >= STAGES.index("distill"):
-            steps.run(
-                f"distil the student on {task.name}",
-                lambda task=task, trained=trained: distill(
-                    str(trained["teacher"]),
-                    data=data,
-                    task=task,
-                    output=trained["student"],
-                    settings=settings.training(task, "student"),
-                    method=method,
-                ),
-            )
-        if last >= STAGES.index("export"):
-            for role in ROLES:
-                steps.run(
-                    f"export the {role} for {task.name}",
-                    lambda task=task, trained=trained, role=role: export(
-                        trained[role], to=list(EXPORTS), output=out / "models" / f"{role}-{task.name}"
-                    ),
-                )
-        if last >= STAGES.index("eval"):
-            steps.run(f"score on {task.name}", lambda task=task: _score(out, task, data=data, settings=settings, threads=threads))
+        for stage in (run.finetune, run.distill, run.export, run.score)[: max(0, last - 1)]:
+            stage(task)
     if last >= STAGES.index("bench"):
-        steps.run("time", lambda: _bench(out, chosen[0], settings=settings, threads=threads))
+        run.bench(chosen[0])
     if last < STAGES.index("report"):
         return None
-    return _report(out, chosen, data_name=data_name or _name_of(data), steps=steps)
+    return run.report(chosen, data_name=data_name or (Path(data).resolve().name if Path(data).is_dir() else data))
 
 
-def _stage_index(name: str | None) -> int:
+def stage_index(name: str | None) -> int:
+    """Place of a stage in `STAGES`; the last one for None.
+
+    Raises:
+        InvalidInput: no such stage.
+    """
     if name is None:
         return len(STAGES) - 1
     if name not in STAGES:
@@ -148,76 +132,136 @@ def _stage_index(name: str | None) -> int:
     return STAGES.index(name)
 
 
-def _name_of(data: str) -> str:
-    return Path(data).resolve().name if Path(data).is_dir() else data
+@dataclass(frozen=True)
+class _Run:
+    """One run: where it reads and writes, and its stages."""
 
+    teacher: str
+    data: str
+    out: Path
+    settings: RunSettings
+    threads: int | None
+    steps: _Steps
 
-def _targets(out: Path, task: Task) -> list[Any]:
-    from hf_albert_plus.eval.targets import Target
+    def trained(self, role: str, task: Task) -> Path:
+        return self.out / "trained" / f"{role}-{task.name}"
 
-    return [Target(role, out / "models" / f"{role}-{task.name}", runtime) for role in ROLES for runtime in RUNTIMES]
+    def model(self, role: str, task: Task) -> Path:
+        return self.out / "models" / f"{role}-{task.name}"
 
+    def targets(self, task: Task) -> "list[Target]":
+        from hf_albert_plus.eval.targets import Target
 
-def _score(out: Path, task: Task, *, data: str, settings: RunSettings, threads: int | None) -> Record:
-    from hf_albert_plus.eval.score import score_targets
+        return [Target(role, self.model(role, task), runtime) for role in ROLES for runtime in RUNTIMES]
 
-    from ..glue import data_parent
+    def finetune(self, task: Task) -> None:
+        def stage() -> Record:
+            return finetune(
+                self.teacher,
+                data=self.data,
+                task=task,
+                output=self.trained("teacher", task),
+                settings=self.settings.training(task, "teacher"),
+            )
 
-    targets = _targets(out, task)
+        self.steps.run(f"fine-tune the teacher on {task.name}", stage)
 
-    def work(directory: Path) -> dict[str, Any]:
-        document = score_targets(targets, data=data, task=task, max_length=settings.max_length, threads=threads)
-        write_json(directory / "scores.json", document)
-        return {row["label"] + " " + row["task"]: row["metrics"] for row in document["rows"]}
+    def distill(self, task: Task) -> None:
+        def stage() -> Record:
+            return distill(
+                str(self.trained("teacher", task)),
+                data=self.data,
+                task=task,
+                output=self.trained("student", task),
+                settings=self.settings.training(task, "student"),
+                method=DistilSettings(student=self.settings.student, overrides=self.settings.overrides),
+            )
 
-    parents = {role: parent(out / "models" / f"{role}-{task.name}") for role in ROLES}
-    return run_stage(
-        "eval",
-        out / "scores" / task.name,
-        settings={"task": task.name, "max_length": settings.max_length},
-        parents={**parents, "data": data_parent(data, task)},
-        work=work,
-    )
+        self.steps.run(f"distil the student on {task.name}", stage)
 
+    def export(self, task: Task) -> None:
+        from hf_albert_plus.export.stage import EXPORTS, export
 
-def _bench(out: Path, task: Task, *, settings: RunSettings, threads: int | None) -> Record:
-    """Times the first task's models: those of other tasks differ in their classifier alone."""
-    from hf_albert_plus.eval.latency import bench_targets, parse_shapes
-
-    targets = _targets(out, task)
-
-    def work(directory: Path) -> dict[str, Any]:
-        document = bench_targets(
-            targets,
-            shapes=parse_shapes(settings.shapes),
-            baseline=targets[0],
-            seconds=settings.bench_seconds,
-            threads=threads,
-        )
-        write_json(directory / "latency.json", document)
-        return {row["label"]: {shape: cell["p50_ms"] for shape, cell in row["shapes"].items()} for row in document["rows"]}
-
-    return run_stage(
-        "bench",
-        out / "latency",
-        settings={"shapes": settings.shapes, "seconds": settings.bench_seconds, "threads": threads},
-        parents={role: parent(out / "models" / f"{role}-{task.name}") for role in ROLES},
-        work=work,
-    )
-
-
-def _report(out: Path, tasks: list[Task], *, data_name: str, steps: _Steps) -> "Table":
-    from hf_albert_plus.eval.report import report
-    from hf_albert_plus.eval.table import build_table
-
-    scores = [out / "scores" / task.name / "scores.json" for task in tasks]
-    latency = out / "latency" / "latency.json"
-    steps.run("report", lambda: report(scores, bench=latency, output=out / "report", title="Speedup table", data_name=data_name))
-    for task in tasks:
         for role in ROLES:
-            card = (out / "report" / "cards" / f"{role}-{task.name}.md").read_text(encoding="utf-8")
-            write_text(out / "models" / f"{role}-{task.name}" / "README.md", card)
-    return build_table([read_json(path, what="scores") for path in scores], read_json(latency, what="latency"))
+            stage = partial(export, self.trained(role, task), to=list(EXPORTS), output=self.model(role, task))
+            self.steps.run(f"export the {role} for {task.name}", stage)
+
+    def score(self, task: Task) -> None:
+        from hf_albert_plus.eval.score import score_targets
+
+        def work(directory: Path) -> dict[str, Any]:
+            document = score_targets(
+                self.targets(task),
+                data=self.data,
+                task=task,
+                max_length=self.settings.max_length,
+                threads=self.threads,
+            )
+            write_json(directory / "scores.json", document)
+            return {f"{row['label']} {row['task']}": row["metrics"] for row in document["rows"]}
+
+        def stage() -> Record:
+            parents = {role: parent(self.model(role, task)) for role in ROLES}
+            return run_stage(
+                "eval",
+                self.out / "scores" / task.name,
+                settings={"task": task.name, "max_length": self.settings.max_length},
+                parents={**parents, "data": data_parent(self.data, task)},
+                work=work,
+            )
+
+        self.steps.run(f"score on {task.name}", stage)
+
+    def bench(self, task: Task) -> None:
+        """Times the models of one task: those of the others differ in their classifier alone."""
+        from hf_albert_plus.eval.latency import bench_targets, parse_shapes
+
+        targets = self.targets(task)
+
+        def work(directory: Path) -> dict[str, Any]:
+            document = bench_targets(
+                targets,
+                shapes=parse_shapes(self.settings.shapes),
+                baseline=targets[0],
+                seconds=self.settings.bench_seconds,
+                threads=self.threads,
+            )
+            write_json(directory / "latency.json", document)
+            return {
+                row["label"]: {shape: cell["p50_ms"] for shape, cell in row["shapes"].items()}
+                for row in document["rows"]
+            }
+
+        def stage() -> Record:
+            return run_stage(
+                "bench",
+                self.out / "latency",
+                settings={
+                    "shapes": self.settings.shapes,
+                    "seconds": self.settings.bench_seconds,
+                    "threads": self.threads,
+                },
+                parents={role: parent(self.model(role, task)) for role in ROLES},
+                work=work,
+            )
+
+        self.steps.run("time", stage)
+
+    def report(self, tasks: list[Task], *, data_name: str) -> "Table":
+        from hf_albert_plus.eval.report import report
+        from hf_albert_plus.eval.table import build_table
+
+        scores = [self.out / "scores" / task.name / "scores.json" for task in tasks]
+        latency = self.out / "latency" / "latency.json"
+        output = self.out / "report"
+        stage = partial(report, scores, bench=latency, output=output, title="Speedup table", data_name=data_name)
+        self.steps.run("report", stage)
+        for task in tasks:
+            for role in ROLES:
+                card = (output / "cards" / f"{role}-{task.name}.md").read_text(encoding="utf-8")
+                write_text(self.model(role, task) / "README.md", card)
+        documents = [read_json(path, what="scores") for path in scores]
+        return build_table(documents, read_json(latency, what="latency"))
 
 
 def run_demo(out: Path, *, seed: int, threads: int | None = None, stop_after: str | None = None) -> "Table | None":
@@ -230,7 +274,7 @@ def run_demo(out: Path, *, seed: int, threads: int | None = None, stop_after: st
     from ..demo.tasks import GENERATORS
     from ..pretraining import pretrain_masked_lm
 
-    last = _stage_index(stop_after)
+    last = stage_index(stop_after)
     tasks = list(GENERATORS)
     steps = _Steps(2 + 5 * len(tasks) + 2)
     data, encoder = out / "data", out / "encoder"

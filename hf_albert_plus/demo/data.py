@@ -40,7 +40,7 @@ def make_data(output: Path, *, seed: int = 0, tasks: tuple[str, ...] = tuple(GEN
             for name in tasks
         )
         write_text(directory / "README.md", _README.format(configs=configs))
-        return {"rows": {name: SIZES for name in tasks}, "pretraining_pairs": PRETRAINING_PAIRS}
+        return {"rows": dict.fromkeys(tasks, SIZES), "pretraining_pairs": PRETRAINING_PAIRS}
 
     return run_stage("demo-data", output, settings={"seed": seed, "tasks": list(tasks)}, parents={}, work=work)
 

@@ -1,7 +1,9 @@
 """Events and the sentences that tell them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from .lexicon import PEOPLE, PLACES, THINGS, TIMES, VERBS, Noun, Verb
 
@@ -19,7 +21,13 @@ class Event:
 
 
 SLOTS = ("agent", "verb", "patient", "place", "time")
-_CHOICES = {"agent": PEOPLE, "verb": VERBS, "patient": THINGS + PEOPLE, "place": PLACES, "time": TIMES}
+_CHOICES: dict[str, Sequence[Any]] = {
+    "agent": PEOPLE,
+    "verb": VERBS,
+    "patient": THINGS + PEOPLE,
+    "place": PLACES,
+    "time": TIMES,
+}
 
 
 def draw_event(random: Random) -> Event:
@@ -36,7 +44,13 @@ def change(event: Event, slot: str, random: Random) -> Event:
 
 
 def tell(
-    event: Event, random: Random, *, synonyms: float = 0.0, passive: bool = False, front_time: bool = False, details: bool = True
+    event: Event,
+    random: Random,
+    *,
+    synonyms: float = 0.0,
+    passive: bool = False,
+    front_time: bool = False,
+    details: bool = True,
 ) -> str:
     """A sentence for an event.
 

@@ -93,4 +93,17 @@ INTRANSITIVE = (
     ("travels", "travel"), ("works", "work"), ("dances", "dance"),
 )  # fmt: skip
 
-__all__ = ["BAD", "GOOD", "INTENSIFIERS", "INTRANSITIVE", "PEOPLE", "PLACES", "SUBJECTS", "THINGS", "TIMES", "VERBS", "Noun", "Verb"]
+__all__ = [
+    "BAD",
+    "GOOD",
+    "INTENSIFIERS",
+    "INTRANSITIVE",
+    "PEOPLE",
+    "PLACES",
+    "SUBJECTS",
+    "THINGS",
+    "TIMES",
+    "VERBS",
+    "Noun",
+    "Verb",
+]

@@ -45,7 +45,9 @@ def cola(random: Random) -> Row:
     link = random.choice(("near", "behind", "beside"))
     verb_plural = plural != (broken == "verb")
     if reflexive_used:
-        verb = random.choice((("trusts", "trust"), ("blames", "blame"), ("admires", "admire"), ("helps", "help")))[verb_plural]
+        verb = random.choice((("trusts", "trust"), ("blames", "blame"), ("admires", "admire"), ("helps", "help")))[
+            verb_plural
+        ]
         reflexive = "themselves" if plural != (broken == "reflexive") else random.choice(("himself", "herself"))
         tail = f"{verb} {reflexive}"
     else:

@@ -38,11 +38,17 @@ class DistilSettings:
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise InvalidInput("--temperature must be greater than 0", got=self.temperature, repair="use --temperature 2")
+            raise InvalidInput(
+                "--temperature must be greater than 0", got=self.temperature, repair="use --temperature 2"
+            )
         if not 0 <= self.soft_weight <= 1:
-            raise InvalidInput("--soft-weight must lie between 0 and 1", got=self.soft_weight, repair="use --soft-weight 0.7")
+            raise InvalidInput(
+                "--soft-weight must lie between 0 and 1", got=self.soft_weight, repair="use --soft-weight 0.7"
+            )
         if not self.hidden_weight >= 0:
-            raise InvalidInput("--hidden-weight must be at least 0", got=self.hidden_weight, repair="use --hidden-weight 1")
+            raise InvalidInput(
+                "--hidden-weight must be at least 0", got=self.hidden_weight, repair="use --hidden-weight 1"
+            )
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -75,7 +81,9 @@ def distill(
         from ..errors import suggest
 
         raise InvalidInput(
-            "--student must be a known student", got=repr(method.student), repair=suggest(method.student, [HALF, *VARIANTS])
+            "--student must be a known student",
+            got=repr(method.student),
+            repair=suggest(method.student, [HALF, *VARIANTS]),
         )
     student_config(teacher, task=task, method=method)
 

@@ -1,7 +1,7 @@
 """Soft targets: the teacher's class distribution at a temperature."""
 
 import torch
-from torch.nn import functional as F
+from torch.nn.functional import kl_div, log_softmax, mse_loss
 
 
 def soft_target_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temperature: float) -> torch.Tensor:
@@ -13,10 +13,10 @@ def soft_target_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temp
     Shape: logits `[batch, classes]` -> scalar.
     """
     if student_BC.shape[1] == 1:
-        return F.mse_loss(student_BC, teacher_BC)
-    student = F.log_softmax(student_BC / temperature, dim=-1)
-    teacher = F.log_softmax(teacher_BC / temperature, dim=-1)
-    return F.kl_div(student, teacher, reduction="batchmean", log_target=True) * temperature**2
+        return mse_loss(student_BC, teacher_BC)
+    student = log_softmax(student_BC / temperature, dim=-1)
+    teacher = log_softmax(teacher_BC / temperature, dim=-1)
+    return kl_div(student, teacher, reduction="batchmean", log_target=True) * temperature**2
 
 
 __all__ = ["soft_target_loss"]

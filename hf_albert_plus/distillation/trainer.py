@@ -27,11 +27,13 @@ class DistillationTrainer(Trainer):
         **options: Any,
     ):
         super().__init__(*args, **options)
-        self.teacher = teacher.to(self.args.device).eval().requires_grad_(False)
+        self.teacher: Any = teacher.eval().requires_grad_(False)
+        self.teacher.to(self.args.device)
         self.temperature = temperature
         self.soft_weight = soft_weight
         self.hidden_weight = hidden_weight
-        self.layer_map = uniform_layer_map(self.model.config.num_hidden_layers, teacher.config.num_hidden_layers)
+        student: Any = self.model
+        self.layer_map = uniform_layer_map(student.config.num_hidden_layers, teacher.config.num_hidden_layers)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         match_hidden = self.hidden_weight > 0

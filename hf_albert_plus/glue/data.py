@@ -111,7 +111,9 @@ def _check(rows: "Dataset", task: Task, *, where: str) -> None:
         rule = f"{task.name} needs the label ids {names}"
     if wrong:
         raise InvalidInput(
-            rule, got=f"{wrong[0]!r} and {len(wrong) - 1} more in {where}", repair="use a labelled split, or map the labels"
+            rule,
+            got=f"{wrong[0]!r} and {len(wrong) - 1} more in {where}",
+            repair="use a labelled split, or map the labels",
         )
 
 

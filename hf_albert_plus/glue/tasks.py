@@ -47,7 +47,14 @@ TASKS: dict[str, Task] = {
         Task("cola", ("sentence",), ("unacceptable", "acceptable"), ("matthews",), epochs=4, batch_size=32),
         Task("sst2", ("sentence",), ("negative", "positive"), ("accuracy",), epochs=1, batch_size=32),
         Task("mrpc", _PAIR, ("not_equivalent", "equivalent"), ("accuracy", "f1"), epochs=4, batch_size=16),
-        Task("qqp", ("question1", "question2"), ("not_duplicate", "duplicate"), ("accuracy", "f1"), epochs=1, batch_size=32),
+        Task(
+            "qqp",
+            ("question1", "question2"),
+            ("not_duplicate", "duplicate"),
+            ("accuracy", "f1"),
+            epochs=1,
+            batch_size=32,
+        ),
         Task("stsb", _PAIR, (), ("pearson", "spearman"), epochs=4, batch_size=16),
         Task(
             "mnli",

@@ -28,9 +28,15 @@ def pretrain_masked_lm(
         set_seed(settings.seed)
         tokeniser = AutoTokenizer.from_pretrained(tokenizer)
         pairs = [line.split("\t") for line in text.read_text(encoding="utf-8").splitlines()]
-        encoded = tokeniser([a for a, _ in pairs], [b for _, b in pairs], truncation=True, max_length=settings.max_length)
+        encoded = tokeniser(
+            [a for a, _ in pairs], [b for _, b in pairs], truncation=True, max_length=settings.max_length
+        )
         rows = Dataset.from_dict({**encoded, "length": [len(ids) for ids in encoded["input_ids"]]})
-        special = {"pad_token_id": tokeniser.pad_token_id, "bos_token_id": tokeniser.cls_token_id, "eos_token_id": tokeniser.sep_token_id}
+        special = {
+            "pad_token_id": tokeniser.pad_token_id,
+            "bos_token_id": tokeniser.cls_token_id,
+            "eos_token_id": tokeniser.sep_token_id,
+        }
         model = AlbertPlusForMaskedLM(build_config({**config, **special, "vocab_size": len(tokeniser)}))
         result = train(
             model,
