@@ -54,7 +54,7 @@ def test_help_lists_the_verbs():
     [
         (["finetune", "--model", "x", "--data", "y", "--task", "sst3", "--out", "z"], ["--task", "'sst3'", "did you mean 'sst2'"]),
         (["finetune", "--model", "x", "--data", "y", "--task", "sst2", "--out", "z", "--epochs", "-1"], ["--epochs", "-1", "use --epochs 1"]),
-        (["finetune", "--model", "{encoder}", "--data", "no-such", "--task", "sst2", "--out", "z"], ["--data", "no-such", "nyu-mll/glue"]),
+        (["finetune", "--model", "{encoder}", "--data", "no-such", "--task", "sst2", "--out", "z", "--max-length", "32"], ["--data", "no-such", "nyu-mll/glue"]),
         (["finetune", "--model", "no-such/model", "--data", "{data}", "--task", "sst2", "--out", "z"], ["--model", "no-such/model"]),
         (["finetune", "--model", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "999"], ["--max-length", "999", "64"]),
         (["distill", "--teacher", "{model}", "--data", "{data}", "--task", "sst2", "--out", "z", "--set", "layers"], ["key=value", "'layers'"]),
@@ -69,17 +69,29 @@ def test_help_lists_the_verbs():
         (["demo", "--out", "z", "--stop-after", "sleep"], ["--stop-after", "'sleep'", "bench"]),
     ],
 )  # fmt: skip
-def test_a_wrong_value_ends_with_2_the_repair_and_no_traceback(
-    arguments, words, encoder_dir, classifier_dir, data_dir, tmp_path
+def test_a_wrong_value_ends_with_2_the_repair_and_nothing_written(
+    arguments, words, encoder_dir, classifier_dir, data_dir, tmp_path, monkeypatch, capsys
 ):
+    from hf_albert_plus.cli import main
+
     names = {"encoder": encoder_dir, "model": classifier_dir, "data": data_dir}
-    done = albert_plus(*(argument.format(**names) for argument in arguments), cwd=tmp_path, check=False)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "error:" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["albert-plus", *(argument.format(**names) for argument in arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "error:" in said
     for word in words:
-        assert word in done.stderr
+        assert word in said
     assert not (tmp_path / "z").exists()
+
+
+def test_a_wrong_value_shows_no_traceback(classifier_dir, tmp_path):
+    done = albert_plus("export", classifier_dir, "--to", "tflite", "--out", tmp_path / "z", check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: --to must be a known export, got 'tflite'; ")
 
 
 def test_a_missing_option_ends_with_2():

@@ -36,11 +36,6 @@ def _escape(text: str) -> str:
     return escape(text)
 
 
-@app.callback()
-def _prepare() -> None:
-    pass
-
-
 def _start(threads: int | None) -> None:
     """What every verb that computes does first."""
     import torch
@@ -88,7 +83,7 @@ def demo(
 ) -> None:
     """The main job on data that it makes itself: teacher, student, exports, scores, latency, report. Offline."""
     _start(threads)
-    from .pipeline import run_demo
+    from .demo import run_demo
 
     _finish(
         run_demo(out, seed=seed, threads=threads, stop_after=stop_after), out, as_json=as_json, title="albert-plus demo"
@@ -106,7 +101,7 @@ def run(
     student: Annotated[str, typer.Option(help="half (all-shared, half the teacher's layers) or a variant.")] = "half",
     set_: o.Set = None,
     teacher_epochs: o.Epochs = None,
-    student_epochs: Annotated[float | None, typer.Option(help="Default: three times the teacher's.")] = None,
+    student_epochs: Annotated[float | None, typer.Option(help="Default: twice the teacher's.")] = None,
     batch_size: o.BatchSize = None,
     learning_rate: o.LearningRate = 5e-5,
     student_learning_rate: o.LearningRate = 3e-4,

@@ -42,10 +42,10 @@ class RunSettings:
     seed: int = 42
 
     def training(self, task: Task, role: str) -> TrainSettings:
-        """Training settings of a teacher or student. A student sees the data three times as often: it starts further
+        """Training settings of a teacher or student. A student sees the data twice as often: it starts further
         from its goal."""
         teacher_epochs = task.epochs if self.teacher_epochs is None else self.teacher_epochs
-        student_epochs = 3 * teacher_epochs if self.student_epochs is None else self.student_epochs
+        student_epochs = 2 * teacher_epochs if self.student_epochs is None else self.student_epochs
         return TrainSettings(
             epochs=teacher_epochs if role == "teacher" else student_epochs,
             batch_size=task.batch_size if self.batch_size is None else self.batch_size,
@@ -56,7 +56,7 @@ class RunSettings:
         )
 
 
-class _Steps:
+class Steps:
     """Announces each stage with its number and says how it ended."""
 
     def __init__(self, total: int):
@@ -66,7 +66,11 @@ class _Steps:
         self.number += 1
         notes.print(f"[bold]\\[{self.number}/{self.total}][/] {what}")
         start = time.perf_counter()
-        record = stage()
+        try:
+            record = stage()
+        except KeyboardInterrupt:
+            notes.print("stopped: the same command goes on here")
+            raise
         notes.print(f"  done before: {record.finished}" if record.reused else f"  {time.perf_counter() - start:.1f} s")
         return record
 
@@ -81,7 +85,7 @@ def run_pipeline(
     threads: int | None = None,
     data_name: str | None = None,
     stop_after: str | None = None,
-    steps: _Steps | None = None,
+    steps: Steps | None = None,
 ) -> "Table | None":
     """Fine-tunes, distils, exports, scores, times and reports.
 
@@ -107,7 +111,7 @@ def run_pipeline(
         out=out,
         settings=settings,
         threads=threads,
-        steps=steps or _Steps(5 * len(chosen) + 2),
+        steps=steps or Steps(5 * len(chosen) + 2),
     )
     for task in chosen:
         for stage in (run.finetune, run.distill, run.export, run.score)[: max(0, last - 1)]:
@@ -141,7 +145,7 @@ class _Run:
     out: Path
     settings: RunSettings
     threads: int | None
-    steps: _Steps
+    steps: Steps
 
     def trained(self, role: str, task: Task) -> Path:
         return self.out / "trained" / f"{role}-{task.name}"
@@ -264,52 +268,4 @@ class _Run:
         return build_table(documents, read_json(latency, what="latency"))
 
 
-def run_demo(out: Path, *, seed: int, threads: int | None = None, stop_after: str | None = None) -> "Table | None":
-    """The main job on generated data, from pretraining a small encoder to the table.
-
-    Returns:
-        The speedup table, or None if stopped before it.
-    """
-    from ..demo.data import make_data
-    from ..demo.tasks import GENERATORS
-    from ..pretraining import pretrain_masked_lm
-
-    last = stage_index(stop_after)
-    tasks = list(GENERATORS)
-    steps = _Steps(2 + 5 * len(tasks) + 2)
-    data, encoder = out / "data", out / "encoder"
-    steps.run("write data", lambda: make_data(data, seed=seed))
-    if last == STAGES.index("data"):
-        return None
-    steps.run(
-        "pretrain the encoder",
-        lambda: pretrain_masked_lm(
-            data / "pretraining.txt",
-            tokenizer=data / "tokenizer",
-            config=DEMO_TEACHER,
-            output=encoder,
-            settings=TrainSettings(
-                epochs=1.5, batch_size=16, learning_rate=1e-3, max_length=64, seed=seed, precision="fp32"
-            ),
-        ),
-    )
-    settings = RunSettings(
-        overrides=(("num_hidden_layers", 2), ("embedding_size", 64)), teacher_epochs=2, student_epochs=2, batch_size=16,
-        learning_rate=3e-4, student_learning_rate=5e-4, max_length=64, shapes="1x16,8x64", bench_seconds=1.5,
-        precision="fp32", seed=seed,
-    )  # fmt: skip
-    return run_pipeline(
-        str(encoder), data=str(data), tasks=tasks, out=out, settings=settings, threads=threads,
-        data_name="the demo's generated data", stop_after=stop_after, steps=steps,
-    )  # fmt: skip
-
-
-# A small BERT: nothing shared, no factorised embedding. At this width the usual initial deviation of 0.02 learns slowly;
-# 0.08 is about 1/√H.
-DEMO_TEACHER = {
-    "hidden_size": 128, "embedding_size": 128, "num_hidden_layers": 3, "initializer_range": 0.08, "num_attention_heads": 4, "intermediate_size": 512,
-    "attention_sharing": "none", "ffn_sharing": "none", "hidden_act": "gelu", "hidden_dropout_prob": 0.0,
-    "max_position_embeddings": 128,
-}  # fmt: skip
-
-__all__ = ["DEMO_TEACHER", "STAGES", "RunSettings", "run_demo", "run_pipeline"]
+__all__ = ["STAGES", "RunSettings", "Steps", "run_pipeline", "stage_index"]
