@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.table import NOT_MEASURED, Table
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import RECORD, read_json
@@ -28,6 +29,12 @@ def render_card(
         row for document in scores if document["task"] == task_name for row in document["rows"] if row["name"] == name
     ]
     directory = Path(scored[0]["directory"])
+    if not directory.is_dir():
+        raise InvalidInput(
+            "a card needs the model directory that was scored",
+            got=f"{directory}, which is not there",
+            repair="run albert-plus report in the folder in which albert-plus eval ran",
+        )
     config = AutoConfig.from_pretrained(directory)
     return (
         environment()

@@ -47,6 +47,17 @@ def parse_shapes(text: str) -> list[Shape]:
     return shapes
 
 
+def check_shapes(shapes: list[Shape], config: Any, *, name: str) -> None:
+    """Refuses shapes longer than a model's positions."""
+    longest = max(shape.length for shape in shapes)
+    if longest > config.max_position_embeddings:
+        raise InvalidInput(
+            f"--shapes must fit the {config.max_position_embeddings} positions of {name}",
+            got=longest,
+            repair=f"use lengths up to {config.max_position_embeddings}",
+        )
+
+
 def bench_targets(
     targets: list[Target], *, shapes: list[Shape], baseline: Target, seconds: float = 3.0, threads: int | None = None
 ) -> dict[str, Any]:
@@ -69,14 +80,7 @@ def bench_targets(
         targets = [baseline, *targets]
     engines = {target.label: target.load(threads=threads) for target in targets}
     for target in targets:
-        positions = engines[target.label].config.max_position_embeddings
-        longest = max(shape.length for shape in shapes)
-        if longest > positions:
-            raise InvalidInput(
-                f"--shapes must fit the {positions} positions of {target.label}",
-                got=longest,
-                repair=f"use lengths up to {positions}",
-            )
+        check_shapes(shapes, engines[target.label].config, name=target.label)
     samples_ms: dict[str, dict[str, list[float]]] = {label: {} for label in engines}
     for shape in shapes:
         for label, values in _interleaved(engines, shape, seconds=seconds).items():
@@ -165,4 +169,4 @@ def _parameters(target: Target) -> int:
     return sum(int(numpy.prod(shape)) for shape in shapes)
 
 
-__all__ = ["BLOCKS", "Shape", "bench_targets", "parse_shapes"]
+__all__ = ["BLOCKS", "Shape", "bench_targets", "check_shapes", "parse_shapes"]

@@ -25,7 +25,7 @@ def report(scores: list[Path], *, bench: Path, output: Path, title: str, data_na
     documents = [read_json(path, what="--scores") for path in scores]
     latency = read_json(bench, what="--bench")
     table = build_table(documents, latency)
-    parents = {f"scores {path.name}": {"path": str(path), "sha256": file_sha256(path)} for path in scores}
+    parents = {f"scores {i}": {"path": str(path), "sha256": file_sha256(path)} for i, path in enumerate(scores)}
     parents["bench"] = {"path": str(bench), "sha256": file_sha256(bench)}
 
     def work(directory: Path) -> dict[str, Any]:

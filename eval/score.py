@@ -6,10 +6,13 @@ from typing import Any
 import numpy
 import torch
 
+from hf_albert_plus.checkpoints import check_label_order, load_config
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.environment import environment
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.engines import Engine, model_hash
+from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import Task, data_parent, encode, load_split, load_tokenizer
 from hf_albert_plus.progress import track
 
@@ -29,8 +32,10 @@ def score_targets(
         A JSON-ready document: one row for each target and split with its metrics in points, examples, the model's
         hash and the seconds the inference took.
     """
-    from hf_albert_plus.errors import InvalidInput
-
+    configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
+    for directory, config in configs.items():
+        fits_positions(config, max_length)
+        check_label_order(config, task, option=str(directory))
     rows = []
     for target in targets:
         engine = target.load(threads=threads)

@@ -1,6 +1,7 @@
 """The speedup table: scores and timings joined by what was measured."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
@@ -108,6 +109,11 @@ def build_table(scores: list[dict[str, Any]], latency: dict[str, Any]) -> Table:
                 got=f"a file of kind {document.get('kind')!r}",
                 repair="swap --scores and --bench, or measure again",
             )
+    for key, rule in (
+        ("data", "scores of a task must come from one data set"),
+        ("max_length", "scores of a task must be cut at one length"),
+    ):
+        _check_one_each(scores, key, rule)
     timed = {row["label"]: row for row in latency["rows"]}
     by_label: dict[str, dict[str, dict[str, float | None]]] = {}
     for document in scores:
@@ -121,7 +127,10 @@ def build_table(scores: list[dict[str, Any]], latency: dict[str, Any]) -> Table:
                     repair="give each --scores file once",
                 )
             task_scores[row["task"]] = row["metrics"]
-    machines = {document["environment"]["processor"] for document in [*scores, latency]}
+    machines = {
+        f"{document['environment']['processor']} with {document['environment']['threads']} threads"
+        for document in [*scores, latency]
+    }
     if len(machines) > 1:
         raise InvalidInput(
             "scores and timings must come from one kind of machine",
@@ -155,6 +164,16 @@ def _row(label: str, name: str, runtime: str, timed: dict[str, Any] | None, scor
     )
 
 
+def _check_one_each(scores: list[dict[str, Any]], key: str, rule: str) -> None:
+    found: dict[str, Any] = {}
+    for document in scores:
+        value = document[key]["sha256"] if key == "data" else document[key]
+        if found.setdefault(document["task"], value) != value:
+            raise InvalidInput(
+                rule, got=f"{found[document['task']]} and {value} for {document['task']}", repair="score all rows alike"
+            )
+
+
 def _check_same_model(score: dict[str, Any], timing: dict[str, Any] | None) -> None:
     if timing is None:
         return
@@ -164,7 +183,10 @@ def _check_same_model(score: dict[str, Any], timing: dict[str, Any] | None) -> N
             got=f"{score['label']!r} scored as {score['directory']} and timed as {timing['directory']}",
             repair="give them different names: NAME=DIR:RUNTIME",
         )
-    if score["directory"] == timing["directory"] and score["model_sha256"] != timing["model_sha256"]:
+    if (
+        Path(score["directory"]).resolve() == Path(timing["directory"]).resolve()
+        and score["model_sha256"] != timing["model_sha256"]
+    ):
         raise InvalidInput(
             "scores and timings of one directory must be of one file",
             got=f"{score['directory']}, changed between the two",

@@ -31,7 +31,8 @@ def parse_target(text: str) -> Target:
         InvalidInput: no such directory or runtime, or the directory lacks the runtime's file.
     """
     before, equals, after = text.partition("=")
-    name, rest = (before, after) if equals and not Path(text).exists() else ("", text)
+    named = equals and "/" not in before and "\\" not in before and not Path(text).exists()
+    name, rest = (before, after) if named else ("", text)
     head, colon, tail = rest.rpartition(":")
     directory, runtime = (head, tail) if colon and head and not Path(rest).is_dir() else (rest, "torch")
     if "/" in runtime or "\\" in runtime:

@@ -10,6 +10,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from hf_albert_plus.checkpoints import load_classifier, load_config
 from hf_albert_plus.errors import InvalidInput, suggest
+from hf_albert_plus.glue import reads_token_types
 from hf_albert_plus.records import file_sha256
 
 # Runtime -> the file that it runs, below the model directory. Hub tools look for these names.
@@ -88,8 +89,8 @@ class TorchEngine(Engine):
         self.model = load_classifier(directory, option="the target").eval()
         self.config = self.model.config
         self.file = directory / FILES[runtime]
-        reads_types = (getattr(self.config, "type_vocab_size", 0) or 0) > 1
-        self.inputs = ("input_ids", "attention_mask", *(("token_type_ids",) if reads_types else ()))
+        types = ("token_type_ids",) if reads_token_types(self.config) else ()
+        self.inputs = ("input_ids", "attention_mask", *types)
 
     @torch.inference_mode()
     def __call__(self, **tensors: torch.Tensor) -> SequenceClassifierOutput:

@@ -19,6 +19,7 @@ from hf_albert_plus.export.passes import (
     name_axes,
     split_gemm,
 )
+from hf_albert_plus.glue import reads_token_types
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _PROTOBUF_LIMIT = 2**31
@@ -50,7 +51,8 @@ def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
     finally:
         model.set_attn_implementation(attention)
         model.eval()
-    graph_model: onnx_ir.Model = exported.program
+    # transformers 5.20 returns torch's own program, later releases wrap the graph.
+    graph_model: onnx_ir.Model = exported.program if hasattr(exported, "program") else exported.model
     name_axes(graph_model, ("batch", "sequence"))
     split_gemm(graph_model)
     fold_weight_transposes(graph_model)
@@ -66,15 +68,11 @@ def sample_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     ids = torch.randint(model.config.vocab_size, (2, length), generator=generator)
     mask, types = torch.ones_like(ids), torch.zeros_like(ids)
     mask[1, length // 2 :] = 0
-    names = [name for name in INPUTS if name != "token_type_ids" or reads_token_types(model)]
-    if reads_token_types(model):
+    names = [name for name in INPUTS if name != "token_type_ids" or reads_token_types(model.config)]
+    if reads_token_types(model.config):
         types[:, length // 4 :] = 1
     values = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
     return {name: values[name] for name in names}
-
-
-def reads_token_types(model: PreTrainedModel) -> bool:
-    return (getattr(model.config, "type_vocab_size", 0) or 0) > 1
 
 
 def _positions(model: PreTrainedModel) -> int:
@@ -119,4 +117,4 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-__all__ = ["INPUTS", "export_graph", "reads_token_types", "sample_inputs", "save_graph"]
+__all__ = ["INPUTS", "export_graph", "sample_inputs", "save_graph"]

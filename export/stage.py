@@ -10,6 +10,8 @@ from hf_albert_plus.progress import steps
 from hf_albert_plus.records import RECORD, Record, parent, read_record, run_stage
 
 EXPORTS = ("onnx", "onnx-int8")
+# Config, weights and tokenizer. Older exports and whatever training left stay behind.
+_COPIED = {".json", ".safetensors", ".txt", ".model"}
 
 
 def export(source: Path, *, to: list[str], output: Path) -> Record:
@@ -17,7 +19,7 @@ def export(source: Path, *, to: list[str], output: Path) -> Record:
 
     Args:
         to: any of `onnx` and `onnx-int8`.
-        output: the directory to make: everything in `source`, the graphs under `onnx/`, record.json.
+        output: the directory to make: config, weights and tokenizer of `source`, the graphs under `onnx/`, record.json.
 
     Raises:
         InvalidInput: an unknown export, or a source that is no classifier directory.
@@ -94,11 +96,9 @@ def _export(source: Path, wanted: list[str], directory: Path) -> dict[str, Any]:
             }
         if "onnx" not in wanted:
             fp32.unlink()
-    for path in source.rglob("*"):
-        target = directory / path.relative_to(source)
-        if path.is_file() and path.name not in (RECORD, "README.md") and not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+    for path in source.iterdir():
+        if path.is_file() and path.suffix in _COPIED and path.name != RECORD:
+            shutil.copyfile(path, directory / path.name)
     return result
 
 

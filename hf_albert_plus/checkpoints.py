@@ -26,6 +26,44 @@ def load_config(source: str | Path, *, option: str) -> PreTrainedConfig:
         ) from None
 
 
+def from_pretrained(opener: Any, source: str | Path, *, option: str, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """A model in fp32 and its loading report, from safetensors alone.
+
+    Raises:
+        InvalidInput: no safetensors there, or a broken file.
+    """
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        return opener.from_pretrained(
+            source, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **options
+        )
+    except (OSError, SafetensorError) as error:
+        raise InvalidInput(
+            f"{option} must hold its weights as safetensors",
+            got=f"{source} ({str(error).strip().splitlines()[0]})",
+            repair="save it again with save_pretrained, or download it again",
+        ) from None
+
+
+def check_label_order(config: PreTrainedConfig, task: Task, *, option: str) -> None:
+    """Refuses a classifier that has the task's label names under other ids: its predictions would count as others.
+
+    Raises:
+        InvalidInput: such an order.
+    """
+    id2label: Any = config.id2label
+    names = [str(id2label[i]).lower() for i in sorted(id2label)]
+    wanted = [name.lower() for name in task.labels]
+    if names != wanted and sorted(names) == sorted(wanted):
+        raise InvalidInput(
+            f"{option} must number the labels of {task.name} as {', '.join(task.labels)}",
+            got=", ".join(names),
+            repair="permute its classifier's rows and id2label",
+        )
+
+
 def load_classifier(source: str | Path, *, option: str, task: Task | None = None) -> PreTrainedModel:
     """Loads a classifier in fp32.
 
@@ -36,8 +74,6 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
         InvalidInput: the checkpoint lacks encoder weights, has ones that the architecture does not read, or its
             classifier is not of the task.
     """
-    import torch
-
     options: dict[str, Any] = {}
     config = load_config(source, option=option)
     has_head = any("SequenceClassification" in name for name in config.architectures or [])
@@ -55,9 +91,7 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
             "label2id": {name: i for i, name in enumerate(names)},
             "problem_type": "regression" if task.is_regression else "single_label_classification",
         }
-    model, report = AutoModelForSequenceClassification.from_pretrained(
-        source, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **options
-    )
+    model, report = from_pretrained(AutoModelForSequenceClassification, source, option=option, **options)
     encoder = f"{model.base_model_prefix}."
     head_may_be_new = task is not None and not has_head
     missing = sorted(
@@ -65,7 +99,14 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
         for key in report["missing_keys"]
         if not head_may_be_new or (key.startswith(encoder) and ".pooler." not in key)
     )
-    unread = sorted(key for key in report["unexpected_keys"] if key.startswith(encoder) and "position_ids" not in key)
+    parts = {name for name, _ in getattr(model, model.base_model_prefix).named_children()}
+    unread = sorted(
+        key
+        for key in report["unexpected_keys"]
+        # A bare encoder's checkpoint names its tensors without the prefix. Poolers go unread in some architectures.
+        if (key.startswith(encoder) or key.partition(".")[0] in parts)
+        and not any(part in key for part in ("position_ids", "pooler."))
+    )
     if missing or unread or report["mismatched_keys"]:
         facts = [f"{len(missing)} missing ({missing[0]} …)"] if missing else []
         facts += [f"{len(unread)} unread ({unread[0]} …)"] if unread else []
@@ -80,4 +121,4 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
     return model
 
 
-__all__ = ["load_classifier", "load_config"]
+__all__ = ["check_label_order", "from_pretrained", "load_classifier", "load_config"]

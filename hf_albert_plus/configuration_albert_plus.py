@@ -110,6 +110,15 @@ class AlbertPlusConfig(PreTrainedConfig):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}; use 0.1")
 
+    def validate_activation(self):
+        from transformers.activations import ACT2FN
+
+        if self.hidden_act not in ACT2FN:
+            raise ValueError(
+                f"hidden_act must be an activation that transformers knows, got {self.hidden_act!r}; "
+                "use 'gelu', 'gelu_new' or 'relu'"
+            )
+
     def validate_sharing(self):
         resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")
         resolve_sharing(self.ffn_sharing, num_hidden_layers=self.num_hidden_layers, name="ffn_sharing")

@@ -12,7 +12,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from .checkpoints import load_config
+from .checkpoints import from_pretrained, load_config
 from .configuration_albert_plus import AlbertPlusConfig
 from .errors import InvalidInput
 from .glue import load_tokenizer
@@ -73,9 +73,14 @@ def _sharing(blocks: list[int]) -> str | list[int]:
     return "none" if blocks == list(range(len(blocks))) else blocks
 
 
+def _albert_group(config: PreTrainedConfig, layer: int) -> int:
+    """Group of a layer in transformers' ALBERT, its float rounding included."""
+    return int(layer / (config.num_hidden_layers / config.num_hidden_groups))
+
+
 def _albert_blocks(config: PreTrainedConfig) -> list[int]:
-    """Block of every layer as transformers' ALBERT runs them, its float rounding included."""
-    groups = [int(i / (config.num_hidden_layers / config.num_hidden_groups)) for i in range(config.num_hidden_layers)]
+    """Block of every layer as transformers' ALBERT runs them."""
+    groups = [_albert_group(config, layer) for layer in range(config.num_hidden_layers)]
     used = {group: number for number, group in enumerate(sorted(set(groups)))}
     return [used[group] * config.inner_group_num + inner for group in groups for inner in range(config.inner_group_num)]
 
@@ -121,7 +126,7 @@ def _module_map(source: PreTrainedConfig) -> dict[str, str]:
         return {**names, "pooler.dense": "pooler"}
     blocks = iter(_albert_blocks(source))
     for layer in range(source.num_hidden_layers):
-        group = int(layer / (source.num_hidden_layers / source.num_hidden_groups))
+        group = _albert_group(source, layer)
         for inner in range(source.inner_group_num):
             block = next(blocks)
             for theirs, ours in _ALBERT_LAYER.items():
@@ -184,16 +189,37 @@ def to_albert_plus(model: PreTrainedModel) -> PreTrainedModel:
     return converted.eval()
 
 
+_OPENERS: dict[str, Any] = {
+    "ForSequenceClassification": AutoModelForSequenceClassification,
+    "ForMaskedLM": AutoModelForMaskedLM,
+    "Model": AutoModel,
+}
+
+
 def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
-    """Opens a checkpoint with the head it was saved with, in fp32."""
+    """Opens a checkpoint with the head it was saved with, in fp32.
+
+    Raises:
+        InvalidInput: a head that does not convert, or missing weights.
+    """
     config = load_config(source, option=option)
-    architecture = (config.architectures or [""])[0]
-    opener: Any = AutoModel
-    if "SequenceClassification" in architecture:
-        opener = AutoModelForSequenceClassification
-    elif "MaskedLM" in architecture:
-        opener = AutoModelForMaskedLM
-    return opener.from_pretrained(source, dtype=torch.float32, use_safetensors=True).eval()
+    architecture = (config.architectures or ["no architectures"])[0]
+    opener = next((opener for suffix, opener in _OPENERS.items() if architecture.endswith(suffix)), None)
+    if opener is None:
+        raise InvalidInput(
+            f"{option} must be a bare encoder, sequence classifier or masked language model by its config",
+            got=f"{architecture} in {source}",
+            repair="save the part you need with save_pretrained first",
+        )
+    model, report = from_pretrained(opener, source, option=option)
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])
+        raise InvalidInput(
+            f"{option} must hold all weights of {architecture}",
+            got=f"{len(missing)} missing ({missing[0]} …) in {source}",
+            repair="save the checkpoint again from a complete model",
+        )
+    return model.eval()
 
 
 def convert(source: str, *, output: Path) -> Record:

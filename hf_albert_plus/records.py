@@ -22,8 +22,10 @@ from filelock import FileLock, Timeout
 from .errors import InvalidInput, StageConflict
 
 RECORD = "record.json"
+CHECKPOINTS = "checkpoints"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
-_UNRECORDED = {RECORD, "README.md", "stage.json", ".lock"}
+_IDENTITY = "stage.json"
+_UNRECORDED = {RECORD, "README.md", _IDENTITY}
 _VERSIONED = ("hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "numpy")
 
 
@@ -87,14 +89,10 @@ def read_json(path: Path, *, what: str) -> Any:
 
 
 def file_sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
-
-
-def _digest(stream: Any) -> str:  # python 3.10
     digest = hashlib.sha256()
-    while chunk := stream.read(1 << 20):
-        digest.update(chunk)
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -103,8 +101,13 @@ def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
     return {
         path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in _UNRECORDED and "checkpoints" not in path.relative_to(directory).parts
+        if path.is_file() and path.name not in _UNRECORDED and not _passing(path.relative_to(directory))
     }
+
+
+def _passing(path: Path) -> bool:
+    """Whether a file goes away by itself: a checkpoint, or what is left of one."""
+    return path.parts[0] in (CHECKPOINTS, f".{CHECKPOINTS}.trash")
 
 
 def fingerprint(directory: Path) -> str:
@@ -177,22 +180,35 @@ def run_stage(
         StageConflict: `OUT` exists and is something else, or another process is working on it.
     """
     identity = json.loads(json.dumps({"stage": stage, "settings": settings, "parents": parents}))
+    for facts in parents.values():
+        if Path(facts["path"]).is_dir() and output.resolve().is_relative_to(Path(facts["path"]).resolve()):
+            raise InvalidInput(
+                "--out must lie outside the directories that are read", got=str(output), repair="choose another --out"
+            )
     if output.exists():
         return _reuse(output, identity)
-    partial = output.with_name(f"{output.name}.partial")
-    partial.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(partial / ".lock")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    lock_path = output.with_name(f".{output.name}.lock")
+    lock = FileLock(lock_path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise StageConflict(f"another process is writing {output}; wait for it, or choose another --out") from None
     try:
-        keep = ("checkpoints",) if resumable and _comparable(_identity_of(partial)) == _comparable(identity) else ()
-        _empty(partial, keep=keep)
-        write_json(partial / "stage.json", identity)
+        if output.exists():  # finished by another process between the look above and the lock
+            return _reuse(output, identity)
+        partial = output.with_name(f"{output.name}.partial")
+        if (partial / RECORD).is_file():  # killed between its last file and its name
+            _finish(partial, output)
+            return _reuse(output, identity)
+        _prepare(partial, identity, resumable=resumable)
         start = time.perf_counter()
-        result = work(partial)
-        shutil.rmtree(partial / "checkpoints", ignore_errors=True)
+        try:
+            result = work(partial)
+        except Exception:
+            if not (partial / CHECKPOINTS).exists():
+                shutil.rmtree(partial)
+            raise
         record = Record(
             **identity,
             result=result,
@@ -203,12 +219,41 @@ def run_stage(
             seconds=round(time.perf_counter() - start, 2),
         )
         record.write(partial / RECORD)
-        (partial / "stage.json").unlink()
+        _finish(partial, output)
+        return record
     finally:
+        lock_path.unlink(missing_ok=True)
         lock.release()
-    (partial / ".lock").unlink(missing_ok=True)
+
+
+def _prepare(partial: Path, identity: dict[str, Any], *, resumable: bool) -> None:
+    """Empties what a killed process left, but for the checkpoints of the same work."""
+    partial.mkdir(exist_ok=True)
+    same = resumable and _comparable(_identity_of(partial)) == _comparable(identity)
+    if not same:
+        (partial / _IDENTITY).unlink(missing_ok=True)
+        discard(partial / CHECKPOINTS)
+    for path in partial.iterdir():
+        if path.name not in (_IDENTITY, CHECKPOINTS):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not same:
+        write_json(partial / _IDENTITY, identity)
+
+
+def _finish(partial: Path, output: Path) -> None:
+    """Gives a whole directory its name."""
+    discard(partial / CHECKPOINTS)
+    (partial / _IDENTITY).unlink(missing_ok=True)
     os.replace(partial, output)
-    return record
+
+
+def discard(directory: Path) -> None:
+    """Removes a directory so that no kill leaves a part of it under its name."""
+    if directory.exists():
+        trash = directory.with_name(f".{directory.name}.trash")
+        shutil.rmtree(trash, ignore_errors=True)
+        os.replace(directory, trash)
+        shutil.rmtree(trash)
 
 
 def _reuse(output: Path, identity: dict[str, Any]) -> Record:
@@ -249,15 +294,9 @@ def _changes(name: str, old: Any, new: Any) -> str:
 
 def _identity_of(partial: Path) -> Any:
     try:
-        return json.loads((partial / "stage.json").read_text(encoding="utf-8"))
+        return json.loads((partial / _IDENTITY).read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-
-
-def _empty(directory: Path, *, keep: tuple[str, ...]) -> None:
-    for path in directory.iterdir():
-        if path.name not in (".lock", *keep):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 __all__ = ["RECORD", "Record", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",

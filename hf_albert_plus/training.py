@@ -1,5 +1,6 @@
 """What pretraining, fine-tuning and distillation share: settings, precision, progress and resumable runs of the Trainer."""
 
+import math
 import shutil
 import time
 from dataclasses import asdict, dataclass
@@ -7,13 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 
 from .errors import InvalidInput
 from .progress import bar
+from .records import CHECKPOINTS, discard
 
 Precision = Literal["auto", "fp32", "bf16"]
 _COMPLETE = "complete"
+_EPOCH_STATE = "epoch_rng.safetensors"
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,12 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name, valid, rule, repair in (
-            ("epochs", self.epochs > 0, "greater than 0", "1"),
+            ("epochs", 0 < self.epochs < math.inf, "a finite number greater than 0", "1"),
             ("batch_size", self.batch_size >= 1, "at least 1", "32"),
             ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "5e-5"),
             ("warmup", 0 <= self.warmup < 1, "a share from 0 up to, not including, 1", "0.06"),
             ("max_length", self.max_length >= 4, "at least 4", "128"),
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
         ):
             if not valid:
@@ -87,7 +92,7 @@ def train(
         steps, examples, mean training loss, seconds of this process's share, the precision used, and the step it
         resumed at (0 for a fresh run).
     """
-    checkpoints = directory / "checkpoints"
+    checkpoints = directory / CHECKPOINTS
     resumed_from = _last_complete(checkpoints)
     use_bf16 = settings.precision == "bf16" or (settings.precision == "auto" and multiplies_bf16())
     arguments = TrainingArguments(
@@ -105,8 +110,8 @@ def train(
         remove_unused_columns=True,
         dataloader_pin_memory=torch.cuda.is_available(),
         save_strategy="no",
-        save_total_limit=2,
         logging_steps=10,
+        logging_nan_inf_filter=False,
         report_to=[],
         disable_tqdm=True,
     )
@@ -116,7 +121,7 @@ def train(
         args=arguments,
         train_dataset=rows,
         data_collator=collator,
-        callbacks=[progress, _Checkpoints(checkpoint_seconds)],
+        callbacks=[progress, _Checkpoints(checkpoint_seconds, resumed_from)],
         **trainer_options,
     )
     from transformers.trainer_callback import PrinterCallback
@@ -127,20 +132,26 @@ def train(
         outcome = trainer.train(resume_from_checkpoint=None if resumed_from is None else str(resumed_from))
     finally:
         progress.close()
-    if not torch.isfinite(torch.tensor(outcome.training_loss)):
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry] or [outcome.training_loss]
+    if not all(math.isfinite(loss) for loss in losses) or not all(p.isfinite().all() for p in model.parameters()):
+        discard(checkpoints)
         raise InvalidInput(
-            "training must keep a finite loss",
-            got=outcome.training_loss,
+            "training must keep losses and weights finite",
+            got="NaN or infinity",
             repair="lower --learning-rate, or train with --precision fp32",
         )
     return {
         "steps": outcome.global_step,
         "examples": len(rows),
-        "train_loss": round(outcome.training_loss, 5),
-        "train_seconds": round(time.perf_counter() - start, 1),
+        "train_loss": round(sum(losses) / len(losses), 5),
+        "train_seconds": round(time.perf_counter() - start, 1) if resumed_from is None else "not measured",
         "precision": "bf16 autocast" if use_bf16 else "fp32",
-        "resumed_at_step": 0 if resumed_from is None else int(resumed_from.name.rpartition("-")[2]),
+        "resumed_at_step": 0 if resumed_from is None else _step_of(resumed_from),
     }
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def _last_complete(checkpoints: Path) -> Path | None:
@@ -151,25 +162,41 @@ def _last_complete(checkpoints: Path) -> Path | None:
             complete.append(path)
         else:
             shutil.rmtree(path)
-    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    return max(complete, key=_step_of, default=None)
 
 
 class _Checkpoints(TrainerCallback):
-    """Asks for a checkpoint by the clock, and marks it once all of its files are written."""
+    """Asks for a checkpoint by the clock, marks it once all of its files are written, and keeps the newest alone.
 
-    def __init__(self, seconds: float):
+    The order of an epoch's batches is drawn from torch's generator as the epoch begins. Its state then goes into each
+    checkpoint, and a resumed epoch draws the same order from it.
+    """
+
+    def __init__(self, seconds: float, resumed_from: Path | None):
         self.seconds = seconds
+        self.resumed_from = resumed_from
         self.last = time.monotonic()
+        self.epoch_state = torch.get_rng_state()
 
-    def on_train_begin(self, args, state, control, **kwargs):
-        self.last = time.monotonic()
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        if self.resumed_from is not None:
+            torch.set_rng_state(load_file(self.resumed_from / _EPOCH_STATE)["state"])
+            self.resumed_from = None
+        self.epoch_state = torch.get_rng_state()
 
     def on_step_end(self, args, state, control, **kwargs):
         if time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps:
             control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
-        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
+        newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        ended = math.isclose(state.epoch, round(state.epoch), abs_tol=1e-9)
+        save_file({"state": torch.get_rng_state() if ended else self.epoch_state}, newest / _EPOCH_STATE)
+        (newest / _COMPLETE).touch()
+        for older in Path(args.output_dir).glob("checkpoint-*"):
+            if older != newest:
+                (older / _COMPLETE).unlink(missing_ok=True)
+                shutil.rmtree(older)
         self.last = time.monotonic()
 
 

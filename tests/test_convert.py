@@ -102,3 +102,32 @@ def test_the_difference_sees_a_difference():
     with torch.no_grad():
         other.encoder.ffn[2].output.bias[0] += 1e-2
     assert max_difference(one, other) > 1e-3
+
+
+def test_a_directory_with_another_head_or_missing_weights_is_refused(tmp_path):
+    BertForTokenClassification(BertConfig(**SMALL)).save_pretrained(tmp_path / "ner")
+    with pytest.raises(InvalidInput, match="got BertForTokenClassification"):
+        convert(str(tmp_path / "ner"), output=tmp_path / "out")
+    model = BertModel(BertConfig(**SMALL), add_pooling_layer=False)
+    model.save_pretrained(tmp_path / "bare")
+    with pytest.raises(InvalidInput, match="2 missing .pooler"):
+        convert(str(tmp_path / "bare"), output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_pickled_weights_are_not_opened(tmp_path):
+    model = BertModel(BertConfig(**SMALL))
+    BertConfig(**SMALL, architectures=["BertModel"]).save_pretrained(tmp_path / "old")
+    torch.save(model.state_dict(), tmp_path / "old" / "pytorch_model.bin")
+    with pytest.raises(InvalidInput, match="must hold its weights as safetensors"):
+        convert(str(tmp_path / "old"), output=tmp_path / "out")
+
+
+def test_a_config_with_fewer_layers_than_weights_is_refused(tmp_path):
+    from hf_albert_plus.checkpoints import load_classifier
+    from hf_albert_plus.glue import get_task
+
+    BertModel(BertConfig(**SMALL)).save_pretrained(tmp_path)
+    BertConfig(**{**SMALL, "num_hidden_layers": 3}, architectures=["BertModel"]).save_pretrained(tmp_path)
+    with pytest.raises(InvalidInput, match=r"16 unread \(encoder.layer.3"):
+        load_classifier(tmp_path, option="--model", task=get_task("sst2"))

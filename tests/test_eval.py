@@ -12,7 +12,7 @@ import torch
 import yaml
 from transformers import AutoTokenizer
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.eval import latency as latency_module
 from hf_albert_plus.eval.latency import BLOCKS, Shape, bench_targets, parse_shapes
 from hf_albert_plus.eval.metrics import compute_metrics
@@ -113,7 +113,9 @@ def test_predictions_keep_the_order_of_the_rows(exported_dir, data_dir, runtime)
 
 def test_scores_are_those_of_scikit_learn(exported_dir, data_dir):
     task = get_task("sst2")
-    document = score_targets(parse_targets([str(exported_dir), f"{exported_dir}:onnx"]), data=str(data_dir), task=task)
+    document = score_targets(
+        parse_targets([str(exported_dir), f"{exported_dir}:onnx"]), data=str(data_dir), task=task, max_length=32
+    )
     torch_row, onnx_row = document["rows"]
     assert torch_row["metrics"] == onnx_row["metrics"]
     assert torch_row["architecture_sha256"] == onnx_row["architecture_sha256"]
@@ -128,7 +130,7 @@ def test_scores_are_those_of_scikit_learn(exported_dir, data_dir):
 
 def test_a_model_of_another_task_is_refused(exported_dir, data_dir):
     with pytest.raises(InvalidInput, match="stsb must have 1 labels, got 2"):
-        score_targets(parse_targets([str(exported_dir)]), data=str(data_dir), task=get_task("stsb"))
+        score_targets(parse_targets([str(exported_dir)]), data=str(data_dir), task=get_task("stsb"), max_length=32)
 
 
 @pytest.mark.parametrize(("text", "shapes"), [("1x16", [Shape(1, 16)]), ("1x16, 8x128", [Shape(1, 16), Shape(8, 128)])])
@@ -179,7 +181,7 @@ def documents(exported_dir, data_dir):
     """A score and a latency document of the same three rows."""
     texts = [f"small={exported_dir}", f"small={exported_dir}:onnx", f"small={exported_dir}:onnx-int8"]
     targets = parse_targets(texts)
-    scores = score_targets(targets, data=str(data_dir), task=get_task("sst2"))
+    scores = score_targets(targets, data=str(data_dir), task=get_task("sst2"), max_length=32)
     timing = bench_targets(targets, shapes=parse_shapes("1x8,2x16"), baseline=targets[0], seconds=0.05)
     return scores, timing
 
@@ -228,6 +230,10 @@ def test_what_was_not_measured_says_so(documents):
         (
             lambda s, t: ({**s, "environment": {**s["environment"], "processor": "other"}}, t),
             "one kind of machine, got .*other",
+        ),
+        (
+            lambda s, t: ({**s, "environment": {**s["environment"], "threads": 64}}, t),
+            "one kind of machine, got .*64 threads",
         ),
         (lambda s, t: (_with(s, architecture_sha256="0"), t), "one architecture"),
         (lambda s, t: (_with(s, model_sha256="0"), t), "changed between the two"),
@@ -290,7 +296,9 @@ def test_the_report_directory(documents, tmp_path):
     assert page.sources == []
     assert "<b>title</b>" not in html
     assert "<svg" in html
-    assert "1x8" in (out / "score_latency.svg").read_text() or (out / "score_latency.svg").stat().st_size > 2000
+    drawn = (out / "score_latency.svg").read_text()
+    for row in timing["rows"]:
+        assert f"<!-- {row['label']} -->" in drawn
 
 
 def test_the_card(documents, tmp_path):
@@ -317,3 +325,58 @@ def test_the_card(documents, tmp_path):
     assert "## Training\n\nnot measured" in body
     for row in table_json(build_table([scores], timing)):
         assert f"| {row['model']} | " in body
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": {"path": "other", "sha256": "1"}}, "one data set, got .* and 1 for sst2"),
+        ({"max_length": 9}, "one length, got .*9"),
+    ],
+)
+def test_scores_of_a_task_are_of_one_data_set_and_length(documents, change, words):
+    scores, timing = documents
+    other = {**scores, **change, "rows": []}
+    with pytest.raises(InvalidInput, match=words):
+        build_table([scores, other], timing)
+
+
+def test_a_report_is_remade_when_any_of_its_scores_changes(documents, tmp_path):
+    scores, timing = documents
+    write_json(tmp_path / "bench.json", timing)
+    paths = []
+    for task in ("cola", "sst2"):
+        path = tmp_path / task / "scores.json"
+        write_json(path, {**scores, "task": task, "rows": [{**row, "task": task} for row in scores["rows"]]})
+        paths.append(path)
+    options = {"bench": tmp_path / "bench.json", "output": tmp_path / "r", "title": "t", "data_name": "d"}
+    report(paths, **options)
+    assert report(paths, **options).reused
+    changed = json.loads(paths[0].read_text())
+    changed["rows"][0]["metrics"] = {"matthews": 12.0}
+    write_json(paths[0], changed)
+    with pytest.raises(StageConflict, match="scores 0"):
+        report(paths, **options)
+
+
+def test_a_path_with_an_equals_sign_is_a_path(exported_dir, tmp_path):
+    import shutil
+
+    shutil.copytree(exported_dir, tmp_path / "lr=3e-4" / "student")
+    target = parse_target(f"{tmp_path}/lr=3e-4/student:onnx")
+    assert (target.name, target.runtime) == ("student", "onnx")
+
+
+def test_labels_in_another_order_are_refused(exported_dir, data_dir, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(exported_dir, tmp_path / "m")
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "id2label": {"0": "POSITIVE", "1": "NEGATIVE"}}))
+    with pytest.raises(InvalidInput, match="number the labels of sst2 as negative, positive, got positive, negative"):
+        score_targets(parse_targets([f"{copy}:onnx"]), data=str(data_dir), task=get_task("sst2"), max_length=32)
+
+
+def test_a_length_beyond_the_positions_is_refused_before_scoring(exported_dir, data_dir):
+    with pytest.raises(InvalidInput, match="the model's 64 positions, got 128"):
+        score_targets(parse_targets([str(exported_dir)]), data=str(data_dir), task=get_task("sst2"), max_length=128)

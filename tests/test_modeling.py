@@ -170,7 +170,8 @@ def test_gradient_checkpointing_changes_nothing():
     for checkpointing in (False, True):
         model = copy.deepcopy(plain).train()
         if checkpointing:
-            model.activation_checkpointing_enable()
+            # Its name up to transformers 5.20, which Python 3.10 stays at, is the second one.
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         model(**inputs).loss.backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     for one, other in zip(*gradients, strict=True):
@@ -198,7 +199,8 @@ def test_auto_classes_know_the_family():
 
 
 def test_importing_the_package_imports_no_heavy_library():
-    heavy = "onnx onnxruntime onnxscript openvino tensorrt datasets ray matplotlib sklearn scipy typer"
+    # Not scipy and scikit-learn: transformers imports them by itself where they are installed.
+    heavy = "onnx onnxruntime onnxscript openvino tensorrt datasets ray matplotlib typer"
     code = f"import sys, hf_albert_plus; print([name for name in '{heavy}'.split() if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

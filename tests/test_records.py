@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from hf_albert_plus.errors import InvalidInput, StageConflict
-from hf_albert_plus.records import file_sha256, fingerprint, read_json, read_record, run_stage, write_json
+from hf_albert_plus.records import discard, file_sha256, fingerprint, read_json, read_record, run_stage, write_json
 
 
 def _stage(output: Path, *, settings=None, calls=None, parents=None):
@@ -84,6 +84,61 @@ def test_a_failed_stage_leaves_no_directory_and_starts_clean(tmp_path):
     assert not (tmp_path / "out" / "half").exists()
 
 
+def test_a_stage_killed_before_it_got_its_name_is_not_run_again(tmp_path):
+    calls = []
+    _stage(tmp_path / "out", calls=calls)
+    (tmp_path / "out").rename(tmp_path / "out.partial")
+    (tmp_path / "out.partial" / "checkpoints").mkdir()
+    assert _stage(tmp_path / "out", calls=calls).result == {"score": 1}
+    assert len(calls) == 1
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["record.json", "weights"]
+
+
+def test_an_output_inside_its_source_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="--out must lie outside"):
+        _stage(tmp_path / "inner" / "out", parents={"model": {"path": str(tmp_path), "sha256": "0"}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_while_checkpoints_are_removed_leaves_none_by_name(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints" / "checkpoint-1").mkdir(parents=True)
+
+    def killed(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        "hf_albert_plus.records.shutil.rmtree", lambda *args, ignore_errors=False: ignore_errors or killed()
+    )
+    with pytest.raises(KeyboardInterrupt):
+        discard(tmp_path / "checkpoints")
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path, encoder_dir, data_dir):
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    from hf_albert_plus.finetune import finetune
+    from hf_albert_plus.glue import get_task
+    from hf_albert_plus.training import TrainSettings
+
+    model = AutoModel.from_pretrained(encoder_dir)
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.bias[0] = float("nan")
+    model.save_pretrained(tmp_path / "broken")
+    AutoTokenizer.from_pretrained(encoder_dir).save_pretrained(tmp_path / "broken")
+    settings = TrainSettings(epochs=0.2, batch_size=8, max_length=32, precision="fp32")
+    with pytest.raises(InvalidInput, match="losses and weights finite"):
+        finetune(
+            str(tmp_path / "broken"),
+            data=str(data_dir),
+            task=get_task("sst2"),
+            output=tmp_path / "out",
+            settings=settings,
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken"]
+
+
 def test_two_processes_do_not_share_a_stage(tmp_path):
     def nested(directory: Path):
         code = (
@@ -139,6 +194,10 @@ print("resumed at", record.result["resumed_at_step"])
 """
 
 
+def _step(mark: Path) -> int:
+    return int(mark.parent.name.removeprefix("checkpoint-"))
+
+
 def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_dir, data_dir):
     def command(out: Path, pause: float):
         return [sys.executable, "-c", _TRAIN, str(encoder_dir), str(data_dir), str(out), str(pause)]
@@ -146,13 +205,15 @@ def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_di
     killed = tmp_path / "killed"
     process = subprocess.Popen(command(killed, 0.1), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     checkpoints = tmp_path / "killed.partial" / "checkpoints"
-    deadline = time.monotonic() + 120
-    while len(list(checkpoints.glob("*/complete"))) < 2 and time.monotonic() < deadline:
+    deadline = time.monotonic() + 240
+    # In its second epoch, whose order of batches the resumed process has to draw again: an epoch has 12 steps.
+    while not any(_step(path) > 12 for path in checkpoints.glob("*/complete")) and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not killed.exists()
-    newest = max(checkpoints.glob("*/complete"), key=lambda path: path.stat().st_mtime).parent
+    newest = max(checkpoints.glob("*/complete"), key=_step).parent
+    assert _step(newest / "complete") > 12
     # What a kill in the middle of writing leaves: a newer checkpoint without its mark.
     half = checkpoints / "checkpoint-9999"
     half.mkdir()

@@ -28,6 +28,9 @@ def main() -> None:
     except AlbertPlusError as error:
         notes.print(f"[bold red]error:[/] {_escape(str(error))}")
         sys.exit(2)
+    except PermissionError as error:
+        notes.print(f"[bold red]error:[/] {_escape(str(error))}; choose a place that you may write to")
+        sys.exit(2)
 
 
 def _escape(text: str) -> str:

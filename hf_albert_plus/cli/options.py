@@ -19,7 +19,9 @@ MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; the rest 
 Seed = Annotated[int, typer.Option(help="Seed of weights, order and dropout.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads. Default: the physical cores.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value of AlbertPlusConfig; repeat for several.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write every raw number to this file.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", dir_okay=False, help="Also write every raw number to this file.")
+]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]
 Targets = Annotated[
     list[str], typer.Argument(metavar="TARGET...", help="DIR (torch), DIR:onnx or DIR:onnx-int8; NAME=… names its row.")

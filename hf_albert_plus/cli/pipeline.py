@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..distillation import DistilSettings, distill
+from ..checkpoints import load_config
+from ..distillation import DistilSettings, check_student, distill
 from ..errors import InvalidInput, suggest
-from ..finetune import finetune
-from ..glue import Task, data_parent, get_task
+from ..finetune import finetune, fits_positions
+from ..glue import Task, data_parent, get_task, load_split
 from ..records import Record, parent, read_json, run_stage, write_json, write_text
 from ..training import Precision, TrainSettings
 from .console import notes
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 STAGES = ("data", "pretrain", "finetune", "distill", "export", "eval", "bench", "report")
 ROLES = ("teacher", "student")
-RUNTIMES = ("torch", "onnx", "onnx-int8")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class RunSettings:
     bench_seconds: float = 3.0
     precision: Precision = "auto"
     seed: int = 42
+
+    @property
+    def method(self) -> DistilSettings:
+        return DistilSettings(student=self.student, overrides=self.overrides)
 
     def training(self, task: Task, role: str) -> TrainSettings:
         """Training settings of a teacher or student. A student sees the data twice as often: it starts further
@@ -97,13 +101,8 @@ def run_pipeline(
     Returns:
         The speedup table, or None if stopped before it.
     """
-    from hf_albert_plus.eval.latency import parse_shapes
-
-    parse_shapes(settings.shapes)
     chosen = [get_task(name) for name in tasks]
-    for task in chosen:
-        for role in ROLES:
-            settings.training(task, role)
+    _check_before_training(teacher, data=data, tasks=chosen, settings=settings)
     last = stage_index(stop_after)
     run = _Run(
         teacher=teacher,
@@ -121,6 +120,22 @@ def run_pipeline(
     if last < STAGES.index("report"):
         return None
     return run.report(chosen, data_name=data_name or (Path(data).resolve().name if Path(data).is_dir() else data))
+
+
+def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settings: RunSettings) -> None:
+    """Finds what a later stage would refuse, before hours of training."""
+    from hf_albert_plus.eval.latency import check_shapes, parse_shapes
+
+    student = check_student(teacher, settings.method)
+    configs = {"the teacher": load_config(teacher, option="--teacher"), "the student": student}
+    for name, config in configs.items():
+        fits_positions(config, settings.max_length)
+        check_shapes(parse_shapes(settings.shapes), config, name=name)
+    for task in tasks:
+        for role in ROLES:
+            settings.training(task, role)
+        for split in ("train", *task.rows.values()):
+            load_split(data, task, split)
 
 
 def stage_index(name: str | None) -> int:
@@ -154,7 +169,7 @@ class _Run:
         return self.out / "models" / f"{role}-{task.name}"
 
     def targets(self, task: Task) -> "list[Target]":
-        from hf_albert_plus.eval.targets import Target
+        from hf_albert_plus.eval.targets import RUNTIMES, Target
 
         return [Target(role, self.model(role, task), runtime) for role in ROLES for runtime in RUNTIMES]
 
@@ -178,7 +193,7 @@ class _Run:
                 task=task,
                 output=self.trained("student", task),
                 settings=self.settings.training(task, "student"),
-                method=DistilSettings(student=self.settings.student, overrides=self.settings.overrides),
+                method=self.settings.method,
             )
 
         self.steps.run(f"distil the student on {task.name}", stage)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints import load_classifier, load_config
-from ..errors import InvalidInput
+from ..checkpoints import check_label_order, load_classifier, load_config
+from ..errors import InvalidInput, suggest
 from ..finetune import fits_positions
 from ..glue import Task, data_parent, encode, load_split, load_tokenizer
 from ..initialise import Initialisation
@@ -77,14 +77,6 @@ def distill(
         teacher: directory or Hub id of a classifier fine-tuned on the task.
         output: the directory to make: model, tokenizer, record.json.
     """
-    if method.student != HALF and method.student not in VARIANTS:
-        from ..errors import suggest
-
-        raise InvalidInput(
-            "--student must be a known student",
-            got=repr(method.student),
-            repair=suggest(method.student, [HALF, *VARIANTS]),
-        )
     student_config(teacher, task=task, method=method)
 
     def work(directory: Path) -> dict[str, Any]:
@@ -145,16 +137,35 @@ def student_config(teacher: str, *, task: Task, method: DistilSettings) -> Any:
             got=f"{teacher} with {source.num_labels} labels",
             repair=f"fine-tune it first: albert-plus finetune --model {teacher} --task {task.name} …",
         )
-    overrides = dict(method.overrides)
-    if method.student == HALF:
-        config = student_of(source, overrides=overrides)
-    else:
-        vocabulary = {"vocab_size": source.vocab_size, "pad_token_id": source.pad_token_id}
-        config = variant_config(method.student, overrides={**vocabulary, **overrides})
+    check_label_order(source, task, option="--teacher")
+    config = _plain_student(source, method)
     config.num_labels = source.num_labels
     config.id2label, config.label2id = source.id2label, source.label2id
     config.problem_type = "regression" if task.is_regression else "single_label_classification"
     return config
 
 
-__all__ = ["HALF", "DistilSettings", "distill", "student_config"]
+def check_student(teacher: str, method: DistilSettings) -> Any:
+    """The config of a student, before its teacher is fine-tuned.
+
+    Raises:
+        InvalidInput: no such student, or values that do not fit together.
+    """
+    return _plain_student(load_config(teacher, option="--teacher"), method)
+
+
+def _plain_student(source: Any, method: DistilSettings) -> Any:
+    if method.student != HALF and method.student not in VARIANTS:
+        raise InvalidInput(
+            "--student must be a known student",
+            got=repr(method.student),
+            repair=suggest(method.student, [HALF, *VARIANTS]),
+        )
+    overrides = dict(method.overrides)
+    if method.student == HALF:
+        return student_of(source, overrides=overrides)
+    vocabulary = {"vocab_size": source.vocab_size, "pad_token_id": source.pad_token_id}
+    return variant_config(method.student, overrides={**vocabulary, **overrides})
+
+
+__all__ = ["HALF", "DistilSettings", "check_student", "distill", "student_config"]

@@ -1,7 +1,7 @@
 """GLUE tasks and data sets in their layout."""
 
 from .data import data_parent, load_split
-from .encoding import encode, load_tokenizer
+from .encoding import encode, load_tokenizer, reads_token_types
 from .tasks import TASKS, Task, get_task
 
-__all__ = ["TASKS", "Task", "data_parent", "encode", "get_task", "load_split", "load_tokenizer"]
+__all__ = ["TASKS", "Task", "data_parent", "encode", "get_task", "load_split", "load_tokenizer", "reads_token_types"]

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 
+def reads_token_types(config: "PreTrainedConfig") -> bool:
+    """Whether a model tells the two sentences of a pair apart by `token_type_ids`."""
+    return (getattr(config, "type_vocab_size", 0) or 0) > 1
+
+
 def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTrainedTokenizerBase":
     """The tokenizer of a model, made to give token types wherever the model reads them.
 
@@ -34,8 +39,7 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
             got=f"{len(tokenizer)} in {source}",
             repair="use the tokenizer that the model was trained with",
         )
-    reads_token_types = (getattr(config, "type_vocab_size", 0) or 0) > 1
-    if reads_token_types and "token_type_ids" not in tokenizer.model_input_names:
+    if reads_token_types(config) and "token_type_ids" not in tokenizer.model_input_names:
         tokenizer.model_input_names = [*tokenizer.model_input_names, "token_type_ids"]
     return tokenizer
 
@@ -60,4 +64,4 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
     return encoded.cast_column("labels", Value("int64"))
 
 
-__all__ = ["encode", "load_tokenizer"]
+__all__ = ["encode", "load_tokenizer", "reads_token_types"]
