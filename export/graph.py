@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import onnx_ir
 import torch
@@ -45,7 +46,7 @@ def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
     model.set_attn_implementation("eager")
     try:
         with _quiet():
-            exported = OnnxExporter().export(
+            exported: Any = OnnxExporter().export(
                 model, dict(inputs), config=OnnxConfig(dynamic=True, dynamic_shapes=dict.fromkeys(inputs, axes))
             )
     finally:
