@@ -249,9 +249,9 @@ def _finish(partial: Path, output: Path) -> None:
 
 def discard(directory: Path) -> None:
     """Removes a directory so that no kill leaves a part of it under its name."""
+    trash = directory.with_name(f".{directory.name}.trash")
+    shutil.rmtree(trash, ignore_errors=True)
     if directory.exists():
-        trash = directory.with_name(f".{directory.name}.trash")
-        shutil.rmtree(trash, ignore_errors=True)
         os.replace(directory, trash)
         shutil.rmtree(trash)
 

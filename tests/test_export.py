@@ -206,7 +206,7 @@ def test_engines_give_the_same_output_object(exported_dir):
     [
         (lambda d, t: export(d, to=["onix"], output=t / "x"), "'onix'; did you mean 'onnx'"),
         (lambda d, t: export(t, to=["onnx"], output=t / "x"), "without config.json"),
-        (lambda d, t: export(d, to=["onnx"], output=d), "--out must (differ|lie outside)"),
+        (lambda d, t: export(d, to=["onnx"], output=d), "--out must lie outside"),
         (lambda d, t: Engine.load(d, "onnx"), "albert-plus export .* --to onnx"),
         (lambda d, t: Engine.load(d, "onnx-int4"), "did you mean 'onnx-int8'"),
         (lambda d, t: Engine.load(t / "no", "torch"), "must be a model directory"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_config
-from ..distillation import DistilSettings, check_student, distill
+from ..distillation import DistilSettings, distill, student_architecture
 from ..errors import InvalidInput, suggest
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
@@ -126,8 +126,8 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
     """Finds what a later stage would refuse, before hours of training."""
     from hf_albert_plus.eval.latency import check_shapes, parse_shapes
 
-    student = check_student(teacher, settings.method)
-    configs = {"the teacher": load_config(teacher, option="--teacher"), "the student": student}
+    source = load_config(teacher, option="--teacher")
+    configs = {"the teacher": source, "the student": student_architecture(source, settings.method)}
     for name, config in configs.items():
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)

@@ -138,23 +138,19 @@ def student_config(teacher: str, *, task: Task, method: DistilSettings) -> Any:
             repair=f"fine-tune it first: albert-plus finetune --model {teacher} --task {task.name} …",
         )
     check_label_order(source, task, option="--teacher")
-    config = _plain_student(source, method)
+    config = student_architecture(source, method)
     config.num_labels = source.num_labels
     config.id2label, config.label2id = source.id2label, source.label2id
     config.problem_type = "regression" if task.is_regression else "single_label_classification"
     return config
 
 
-def check_student(teacher: str, method: DistilSettings) -> Any:
-    """The config of a student, before its teacher is fine-tuned.
+def student_architecture(source: Any, method: DistilSettings) -> Any:
+    """The config of a student of a teacher with the config `source`, labels aside.
 
     Raises:
         InvalidInput: no such student, or values that do not fit together.
     """
-    return _plain_student(load_config(teacher, option="--teacher"), method)
-
-
-def _plain_student(source: Any, method: DistilSettings) -> Any:
     if method.student != HALF and method.student not in VARIANTS:
         raise InvalidInput(
             "--student must be a known student",
@@ -168,4 +164,4 @@ def _plain_student(source: Any, method: DistilSettings) -> Any:
     return variant_config(method.student, overrides={**vocabulary, **overrides})
 
 
-__all__ = ["HALF", "DistilSettings", "check_student", "distill", "student_config"]
+__all__ = ["HALF", "DistilSettings", "distill", "student_architecture", "student_config"]
