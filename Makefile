@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check clean help
+.PHONY: demo test upstream check clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   the main job on generated data, offline, in demo-output/"
-	@echo "make test   the tests"
+	@echo "make test   the tests, transformers' own common model tests among them"
 	@echo "make check  lint, types and the tests"
 	@echo "make clean  removes .venv and what the other targets made"
 
@@ -28,11 +28,25 @@ help:
 demo: .venv/.cpu
 	$(BIN)/albert-plus demo --out demo-output
 
-test: .venv/.dev
+# transformers' common tests of the installed version: its source distribution has them, the wheel does not.
+UPSTREAM := .venv/transformers-tests
+
+upstream: .venv/.dev
+	@version=$$($(BIN)/python -c 'from importlib.metadata import version; print(version("transformers"))') && \
+	if ! grep -qsx "Version: $$version" $(UPSTREAM)/PKG-INFO; then \
+		rm -rf $(UPSTREAM) && mkdir -p $(UPSTREAM)/sdist && \
+		$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary transformers \
+			--no-build-isolation --dest $(UPSTREAM)/sdist "transformers==$$version" && \
+		tar -xzf $(UPSTREAM)/sdist/*.tar.gz -C $(UPSTREAM) --strip-components=1 \
+			transformers-$$version/PKG-INFO transformers-$$version/tests && \
+		rm -r $(UPSTREAM)/sdist; \
+	fi
+
+test: .venv/.dev upstream
 	$(BIN)/python -m pytest
 
 # Type checkers do not see the mapping of export/ and eval/ into the package: they get a folder that shows it as links.
-check: .venv/.dev
+check: .venv/.dev upstream
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	rm -rf .typecheck && mkdir -p .typecheck/hf_albert_plus

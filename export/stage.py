@@ -10,8 +10,8 @@ from hf_albert_plus.progress import steps
 from hf_albert_plus.records import RECORD, Record, parent, read_record, run_stage
 
 EXPORTS = ("onnx", "onnx-int8")
-# Config, weights and tokenizer. Older exports and whatever training left stay behind.
-_COPIED = {".json", ".safetensors", ".txt", ".model"}
+# Config, weights, tokenizer and the code that opens them. Older exports and whatever training left stay behind.
+_COPIED = {".json", ".safetensors", ".txt", ".model", ".py"}
 
 
 def export(source: Path, *, to: list[str], output: Path) -> Record:

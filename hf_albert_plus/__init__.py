@@ -3,31 +3,45 @@
 Importing this package registers `AlbertPlusConfig` and its models with transformers' Auto classes.
 """
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-)
+import transformers
 
 from ._version import __version__
 from .configuration_albert_plus import AlbertPlusConfig
 from .modeling_albert_plus import (
     AlbertPlusForMaskedLM,
+    AlbertPlusForMultipleChoice,
+    AlbertPlusForPreTraining,
+    AlbertPlusForQuestionAnswering,
     AlbertPlusForSequenceClassification,
+    AlbertPlusForTokenClassification,
     AlbertPlusModel,
     AlbertPlusPreTrainedModel,
 )
 
-AutoConfig.register(AlbertPlusConfig.model_type, AlbertPlusConfig, exist_ok=True)
-AutoModel.register(AlbertPlusConfig, AlbertPlusModel, exist_ok=True)
-AutoModelForMaskedLM.register(AlbertPlusConfig, AlbertPlusForMaskedLM, exist_ok=True)
-AutoModelForSequenceClassification.register(AlbertPlusConfig, AlbertPlusForSequenceClassification, exist_ok=True)
+transformers.AutoConfig.register(AlbertPlusConfig.model_type, AlbertPlusConfig, exist_ok=True)
+AlbertPlusConfig.register_for_auto_class()
+_models: dict[str, type[AlbertPlusPreTrainedModel]] = {
+    "AutoModel": AlbertPlusModel,
+    "AutoModelForMaskedLM": AlbertPlusForMaskedLM,
+    "AutoModelForMultipleChoice": AlbertPlusForMultipleChoice,
+    "AutoModelForPreTraining": AlbertPlusForPreTraining,
+    "AutoModelForQuestionAnswering": AlbertPlusForQuestionAnswering,
+    "AutoModelForSequenceClassification": AlbertPlusForSequenceClassification,
+    "AutoModelForTokenClassification": AlbertPlusForTokenClassification,
+}
+for _auto_class, _model_class in _models.items():
+    getattr(transformers, _auto_class).register(AlbertPlusConfig, _model_class, exist_ok=True)
+    # A saved model takes the code that defines it along, so that it opens where this package is not installed.
+    _model_class.register_for_auto_class(_auto_class)
 
 __all__ = [
     "AlbertPlusConfig",
     "AlbertPlusForMaskedLM",
+    "AlbertPlusForMultipleChoice",
+    "AlbertPlusForPreTraining",
+    "AlbertPlusForQuestionAnswering",
     "AlbertPlusForSequenceClassification",
+    "AlbertPlusForTokenClassification",
     "AlbertPlusModel",
     "AlbertPlusPreTrainedModel",
     "__version__",

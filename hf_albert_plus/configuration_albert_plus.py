@@ -3,12 +3,30 @@
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
+SHARING_PATTERNS = ("sequence", "cycle", "reversed_cycle")
+NORM_TYPES = ("layer_norm", "no_norm")
+POOLERS = ("tanh", "relu", "none")
+# Where a checkpoint saved with its code finds every class, whichever of them it was saved from.
+_AUTO_MAP = {
+    "AutoConfig": "configuration_albert_plus.AlbertPlusConfig",
+    "AutoModel": "modeling_albert_plus.AlbertPlusModel",
+    **{
+        f"AutoModel{head}": f"modeling_albert_plus.AlbertPlus{head}"
+        for head in (
+            "ForPreTraining", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
+            "ForQuestionAnswering", "ForMultipleChoice",
+        )
+    },
+}  # fmt: skip
+
 
 def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, name: str) -> tuple[int, ...]:
     """Block of every layer under a sharing value.
 
     Args:
-        sharing: `"all"` (one block), `"none"` (a block a layer), a number of groups G, or the block of each layer.
+        sharing: `"all"` (one block), `"none"` (a block a layer), a number of groups G, the block of each layer, or a
+            pattern with its number of blocks M: `"sequence:M"`, `"cycle:M"`, `"reversed_cycle:M"` (Lessons on Parameter
+            Sharing across Layers in Transformers, section 3).
         num_hidden_layers: L, the number of layers.
         name: the config field the value comes from, for the error.
 
@@ -24,15 +42,9 @@ def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, n
     if sharing == "none":
         return tuple(range(num_hidden_layers))
     if isinstance(sharing, str):
-        raise ValueError(
-            f"{name} must be 'all', 'none', a number of groups or a list of block ids, got {sharing!r}; use 'all'"
-        )
+        return _resolve_pattern(sharing, num_hidden_layers=num_hidden_layers, name=name)
     if isinstance(sharing, int):
-        if not 1 <= sharing <= num_hidden_layers:
-            raise ValueError(
-                f"{name} as a number of groups must lie between 1 and num_hidden_layers ({num_hidden_layers}), "
-                f"got {sharing}; use 1 for full sharing or {num_hidden_layers} for none"
-            )
+        _check_blocks(sharing, num_hidden_layers=num_hidden_layers, what=f"{name} as a number of groups")
         return tuple(layer * sharing // num_hidden_layers for layer in range(num_hidden_layers))
     if len(sharing) != num_hidden_layers:
         raise ValueError(
@@ -48,19 +60,60 @@ def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, n
     return tuple(sharing)
 
 
+def _resolve_pattern(sharing: str, *, num_hidden_layers: int, name: str) -> tuple[int, ...]:
+    pattern, _, number = sharing.partition(":")
+    if pattern not in SHARING_PATTERNS or not number.isdecimal():
+        raise ValueError(
+            f"{name} must be 'all', 'none', a number of groups, a list of block ids or one of "
+            f"{', '.join(f'{known}:M' for known in SHARING_PATTERNS)} with M blocks, got {sharing!r}; use 'all'"
+        )
+    blocks = int(number)
+    _check_blocks(blocks, num_hidden_layers=num_hidden_layers, what=f"the number of blocks in {name}={sharing!r}")
+    layers = range(num_hidden_layers)
+    if pattern == "sequence":
+        return tuple(min(layer // (num_hidden_layers // blocks), blocks - 1) for layer in layers)
+    cycle = [layer % blocks for layer in layers]
+    if pattern == "reversed_cycle":
+        last = max(blocks, (-(-num_hidden_layers // blocks) - 1) * blocks)
+        cycle[last:] = [blocks - 1 - block for block in cycle[last:]]
+    return tuple(cycle)
+
+
+def _check_blocks(blocks: int, *, num_hidden_layers: int, what: str) -> None:
+    if not 1 <= blocks <= num_hidden_layers:
+        raise ValueError(
+            f"{what} must lie between 1 and num_hidden_layers ({num_hidden_layers}), "
+            f"got {blocks}; use 1 for full sharing or {num_hidden_layers} for none"
+        )
+
+
 @strict
 class AlbertPlusConfig(PreTrainedConfig):
     """An encoder with factorised embeddings and freely chosen cross-layer sharing.
 
-    The defaults are ALBERT-base (ALBERT, Table 1). `attention_sharing` and `ffn_sharing` each take `"all"`, `"none"`,
-    a number of groups, or a list with the block of every layer, so ALBERT's four modes and groups are values, and BERT
-    is `"none"`/`"none"` with `embedding_size == hidden_size`. A block owns its LayerNorm, so sharing a block shares
-    that LayerNorm too. The projection from embedding to hidden size exists only where the two differ, as in the 2019
-    code. `hidden_dropout_prob` also acts after the feed-forward network, as there.
+    The defaults are ALBERT-base v2 (ALBERT, Table 1). Where the fields differ from BERT's:
+
+    Args:
+        embedding_size: E. Embeddings are normalised at E and projected to `hidden_size` only where the two differ, as
+            in the 2019 code.
+        attention_sharing: `"all"`, `"none"`, a number of groups, a list with the block of every layer, or a pattern:
+            `"sequence:M"`, `"cycle:M"`, `"reversed_cycle:M"`. A block owns its norms, so sharing it shares them.
+        ffn_sharing: the same for the feed-forward blocks.
+        type_vocab_size: 0 leaves token types out (DistilBERT, RoBERTa).
+        pooler: activation of the dense layer on the first token, `"tanh"` or `"relu"` (DistilBERT's classifier), or
+            `"none"`: the first token as it is.
+        norm_type: `"layer_norm"`, or `"no_norm"`, a learned scale and shift (MobileBERT, section 3.3).
+        num_feedforward_networks: feed-forward networks in a block, one after the other (MobileBERT, section 3.2).
+        bottleneck_size: width inside the blocks, reduced from `hidden_size` on the way in and expanded on the way out
+            (MobileBERT, section 3.1), or None.
+        trigram_embeddings: read each token beside its neighbours, 3E wide, then project to `hidden_size`, where
+            positions, token types and the norm follow (MobileBERT, section 3.1).
+        hidden_dropout_prob: after the embeddings, attention and, as in the 2019 code, feed-forward networks. With a
+            bottleneck, after the expansion instead.
 
     Example:
-        >>> AlbertPlusConfig(num_hidden_layers=6, attention_sharing="all", ffn_sharing=2).ffn_map
-        (0, 0, 0, 1, 1, 1)
+        >>> AlbertPlusConfig(num_hidden_layers=6, attention_sharing="cycle:3", ffn_sharing=2).attention_map
+        (0, 1, 2, 0, 1, 2)
     """
 
     model_type = "albert_plus"
@@ -73,6 +126,11 @@ class AlbertPlusConfig(PreTrainedConfig):
     ffn_sharing: str | int | list[int] = "all"
     num_attention_heads: int = 12
     intermediate_size: int = 3072
+    num_feedforward_networks: int = 1
+    bottleneck_size: int | None = None
+    trigram_embeddings: bool = False
+    norm_type: str = "layer_norm"
+    pooler: str = "tanh"
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float | int = 0.0
     attention_probs_dropout_prob: float | int = 0.0
@@ -86,18 +144,32 @@ class AlbertPlusConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 3
     tie_word_embeddings: bool = True
 
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**{"auto_map": dict(_AUTO_MAP), **kwargs})
+
     def validate_sizes(self):
         for name in ("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-                     "intermediate_size", "max_position_embeddings", "type_vocab_size"):  # fmt: skip
+                     "intermediate_size", "num_feedforward_networks", "max_position_embeddings"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}; use a positive number")
-        if self.hidden_size % self.num_attention_heads:
-            divisors = [
-                n for n in range(1, self.hidden_size + 1) if self.hidden_size % n == 0 and self.hidden_size // n >= 16
-            ]
+        if self.type_vocab_size < 0:
             raise ValueError(
-                f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
-                f"({self.num_attention_heads}); use one of {divisors} heads"
+                f"type_vocab_size must be at least 0, got {self.type_vocab_size}; use 0 for no token types"
+            )
+        if self.bottleneck_size is not None and not 1 <= self.bottleneck_size < self.hidden_size:
+            raise ValueError(
+                f"bottleneck_size must lie between 1 and hidden_size ({self.hidden_size}) exclusive, "
+                f"got {self.bottleneck_size}; use null for no bottleneck"
+            )
+        width, name = (
+            self.bottleneck_size or self.hidden_size,
+            "bottleneck_size" if self.bottleneck_size else "hidden_size",
+        )
+        if width % self.num_attention_heads:
+            divisors = [n for n in range(1, width + 1) if width % n == 0 and width // n >= min(width, 16)]
+            raise ValueError(
+                f"{name} ({width}) must be a multiple of num_attention_heads ({self.num_attention_heads}); "
+                f"use one of {divisors} heads"
             )
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(
@@ -110,7 +182,7 @@ class AlbertPlusConfig(PreTrainedConfig):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}; use 0.1")
 
-    def validate_activation(self):
+    def validate_choices(self):
         from transformers.activations import ACT2FN
 
         if self.hidden_act not in ACT2FN:
@@ -118,6 +190,11 @@ class AlbertPlusConfig(PreTrainedConfig):
                 f"hidden_act must be an activation that transformers knows, got {self.hidden_act!r}; "
                 "use 'gelu', 'gelu_new' or 'relu'"
             )
+        for name, known in (("norm_type", NORM_TYPES), ("pooler", POOLERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}; use {known[0]!r}"
+                )
 
     def validate_sharing(self):
         resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")

@@ -43,7 +43,8 @@ def suggest(name: str, known: list[str]) -> str:
     """'did you mean …?' for a name that is not among the known ones."""
     import difflib
 
-    close = difflib.get_close_matches(name, known, n=1)
+    longer = [other for other in known if name and other.startswith(name)]
+    close = longer or difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}? known: {', '.join(known)}" if close else f"use one of {', '.join(known)}"
 
 

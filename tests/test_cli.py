@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-VERBS = ["demo", "run", "convert", "finetune", "distill", "export", "eval", "bench", "report"]
+VERBS = ["demo", "run", "variants", "convert", "finetune", "distill", "export", "eval", "bench", "report"]
 
 
 def albert_plus(*arguments, cwd=None, check=True, **environment):
@@ -66,7 +66,7 @@ def test_help_lists_the_verbs():
         (["bench", "{model}", "--baseline", "{model}", "--shapes", "1x500"], ["500", "64"]),
         (["report", "--scores", "none.json", "--bench", "none.json", "--out", "z"], ["none.json"]),
         (["convert", "{data}", "--out", "z"], ["SOURCE"]),
-        (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--student", "albert-bse"], ["--student", "'albert-base'"]),
+        (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--student", "albert-base"], ["--student", "'albert-base-v1'"]),
         (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--shapes", "8x1024"], ["--shapes", "1024"]),
         (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--task", "qnli", "--out", "z", "--max-length", "32", "--shapes", "1x8"], ["qnli/train"]),
         (["finetune", "--model", "x", "--data", "y", "--task", "sst2", "--out", "z", "--seed", "-1"], ["--seed", "-1"]),

@@ -15,6 +15,15 @@ from tests.conftest import small_config
         (3, 4, (0, 0, 1, 2)),
         ([0, 1, 0, 1], 4, (0, 1, 0, 1)),
         ([0, 1, 1, 0], 4, (0, 1, 1, 0)),
+        ("sequence:3", 6, (0, 0, 1, 1, 2, 2)),
+        ("sequence:3", 7, (0, 0, 1, 1, 2, 2, 2)),
+        ("cycle:3", 6, (0, 1, 2, 0, 1, 2)),
+        ("cycle:3", 7, (0, 1, 2, 0, 1, 2, 0)),
+        ("reversed_cycle:3", 6, (0, 1, 2, 2, 1, 0)),
+        ("reversed_cycle:3", 9, (0, 1, 2, 0, 1, 2, 2, 1, 0)),
+        ("reversed_cycle:2", 3, (0, 1, 1)),
+        ("reversed_cycle:3", 3, (0, 1, 2)),
+        ("cycle:1", 4, (0, 0, 0, 0)),
     ],
 )
 def test_maps_worked_by_hand(sharing, layers, expected):
@@ -42,6 +51,17 @@ def test_groups_are_exact_where_the_float_formula_of_2019_is_not():
         ({"num_hidden_layers": 0}, ["num_hidden_layers", "0"]),
         ({"pad_token_id": 500}, ["pad_token_id (500)", "vocab_size (120)"]),
         ({"hidden_size": "wide"}, ["hidden_size", "wide"]),
+        ({"ffn_sharing": "cycle"}, ["ffn_sharing", "'cycle'", "cycle:M"]),
+        ({"ffn_sharing": "cycle:two"}, ["ffn_sharing", "'cycle:two'", "cycle:M"]),
+        ({"ffn_sharing": "cycle:9"}, ["ffn_sharing='cycle:9'", "num_hidden_layers (4)", "use 1"]),
+        ({"attention_sharing": "reversed_cycle:0"}, ["attention_sharing", "got 0"]),
+        ({"norm_type": "rms_norm"}, ["norm_type", "'rms_norm'", "layer_norm, no_norm"]),
+        ({"pooler": "mean"}, ["pooler", "'mean'", "tanh, relu, none"]),
+        ({"hidden_act": "gelo"}, ["hidden_act", "'gelo'", "'gelu'"]),
+        ({"bottleneck_size": 32}, ["bottleneck_size", "hidden_size (32)", "got 32"]),
+        ({"bottleneck_size": 10}, ["bottleneck_size (10)", "num_attention_heads (4)", "use one of"]),
+        ({"num_feedforward_networks": 0}, ["num_feedforward_networks", "got 0"]),
+        ({"type_vocab_size": -1}, ["type_vocab_size", "got -1", "use 0"]),
     ],
 )
 def test_nonsense_is_refused_with_the_repair(fields, words):
@@ -55,7 +75,7 @@ def test_integer_dropout_is_a_number():
     assert small_config(hidden_dropout_prob=0).hidden_dropout_prob == 0
 
 
-@pytest.mark.parametrize("sharing", ["all", "none", 2, [0, 1, 0, 1]])
+@pytest.mark.parametrize("sharing", ["all", "none", 2, [0, 1, 0, 1], "reversed_cycle:2"])
 def test_round_trip_through_json(tmp_path, sharing):
     config = small_config(attention_sharing=sharing)
     config.save_pretrained(tmp_path)

@@ -76,7 +76,7 @@ def test_stage_makes_a_shared_student_and_leaves_the_teacher_alone(tmp_path, enc
         method=DistilSettings(),
     )
     assert fingerprint(teacher) == before
-    assert record.result["initialised"].startswith("average of the teacher's layers")
+    assert record.result["initialised"].startswith("average of the source's layers")
     assert record.result["hidden_states"] == "matched"
     student = AutoModelForSequenceClassification.from_pretrained(tmp_path / "student")
     assert student.config.model_type == "albert_plus"
@@ -125,7 +125,7 @@ def test_a_teacher_of_another_task_is_refused(tmp_path, classifier_dir, data_dir
 
 def test_unknown_students_and_fields_suggest(tmp_path, classifier_dir, data_dir):
     for method, words in (
-        (DistilSettings(student="albert-bose"), "'albert-base'"),
+        (DistilSettings(student="albert-base-v3"), "'albert-base-v2'"),
         (DistilSettings(overrides=(("num_layers", 2),)), "'num_hidden_layers'"),
         (DistilSettings(overrides=(("ffn_sharing", 7),)), "between 1 and num_hidden_layers"),
     ):

@@ -1,11 +1,20 @@
 """Starting a student from its teacher: averages by hand, and embeddings that keep what their rank can hold."""
 
+import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    BertConfig,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 
+from hf_albert_plus.conversion import max_difference
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.initialise import factorise_embeddings, initialise_student
+from hf_albert_plus.initialise import factorise_embeddings, initialise
 from hf_albert_plus.variants import student_of
 from tests.conftest import SMALL, randomise
 
@@ -16,18 +25,18 @@ def teacher():
 
 
 def test_a_shared_block_is_the_average_of_all_layers(teacher):
-    student, name = initialise_student(teacher, student_of(teacher.config), method="auto")
+    student, name = initialise(teacher, student_of(teacher.config), method="auto")
     expected = torch.stack([layer.attention.self.key.weight for layer in teacher.bert.encoder.layer]).mean(0)
     torch.testing.assert_close(student.albert_plus.encoder.attention[0].key.weight, expected)
-    assert name == "average of the teacher's layers"
+    assert name == "average of the source's layers"
 
 
 def test_narrow_embeddings_follow_the_teachers(teacher):
     """With E = H/2 the student's first hidden states resemble the teacher's; at random they do not."""
     config = student_of(teacher.config, overrides={"embedding_size": 16})
-    student, name = initialise_student(teacher, config, method="average")
-    other, _ = initialise_student(teacher, config, method="random")
-    assert name == "average of the teacher's layers, embeddings by truncated SVD"
+    student, name = initialise(teacher, config, method="average")
+    other, _ = initialise(teacher, config, method="random")
+    assert name == "average of the source's layers, embeddings by truncated SVD"
     ids = torch.arange(60).reshape(5, 12)
     with torch.no_grad():
         wanted = teacher.bert.embeddings(ids)
@@ -43,7 +52,7 @@ def test_narrow_embeddings_follow_the_teachers(teacher):
 
 def test_blocks_average_the_layers_they_stand_for(teacher):
     config = student_of(teacher.config, overrides={"ffn_sharing": "none"})
-    student, _ = initialise_student(teacher, config, method="average")
+    student, _ = initialise(teacher, config, method="average")
     layers = teacher.bert.encoder.layer
     for block, members in ((0, (0, 1)), (1, (2, 3))):
         expected = torch.stack([layers[i].output.dense.weight for i in members]).mean(0)
@@ -51,7 +60,7 @@ def test_blocks_average_the_layers_they_stand_for(teacher):
 
 
 def test_first_takes_the_first_layer(teacher):
-    student, _ = initialise_student(teacher, student_of(teacher.config), method="first")
+    student, _ = initialise(teacher, student_of(teacher.config), method="first")
     torch.testing.assert_close(
         student.albert_plus.encoder.ffn[0].output.weight, teacher.bert.encoder.layer[0].output.dense.weight
     )
@@ -59,7 +68,7 @@ def test_first_takes_the_first_layer(teacher):
 
 def test_same_depth_and_no_sharing_is_the_teacher_itself(teacher):
     same = {"num_hidden_layers": 4, "attention_sharing": "none", "ffn_sharing": "none", "embedding_size": 32}
-    student, _ = initialise_student(teacher, student_of(teacher.config, overrides=same), method="average")
+    student, _ = initialise(teacher, student_of(teacher.config, overrides=same), method="average")
     ids = torch.arange(24).reshape(2, 12)
     with torch.no_grad():
         torch.testing.assert_close(student.eval()(ids).logits, teacher(ids).logits, atol=1e-6, rtol=1e-5)
@@ -87,7 +96,79 @@ def test_factorised_embeddings_restore_tables_of_low_rank():
 
 def test_random_where_widths_differ_and_an_error_where_asked(teacher):
     config = student_of(teacher.config, overrides={"intermediate_size": 64})
-    _, name = initialise_student(teacher, config, method="auto")
-    assert name == "random: intermediate_size differs (48 in the teacher, 64 in the student)"
-    with pytest.raises(InvalidInput, match="intermediate_size differs .* use --initialise random"):
-        initialise_student(teacher, config, method="average")
+    _, name = initialise(teacher, config, method="auto")
+    assert name == "random: intermediate_size differs (48 in the source, 64 in the new model)"
+    with pytest.raises(InvalidInput, match="intermediate_size differs .* start at random"):
+        initialise(teacher, config, method="average")
+
+
+def test_svd_takes_what_layers_have_in_common(teacher):
+    """Layers that are multiples c of one matrix W are of rank one, so the outcome is their mean. Beside noise it is the
+    mean of the best rank-one approximation that numpy's SVD gives."""
+    layers = teacher.bert.encoder.layer
+    with torch.no_grad():
+        for layer, scale in zip(layers, (0.5, 1.0, 1.5, 3.0), strict=True):
+            layer.intermediate.dense.weight.copy_(layers[0].intermediate.dense.weight.clone() * scale * 2)
+    student, name = initialise(teacher, student_of(teacher.config), method="svd")
+    assert name == "svd of the source's layers"
+    network = student.albert_plus.encoder.ffn[0]
+    mean = torch.stack([layer.intermediate.dense.weight for layer in layers]).mean(0)
+    torch.testing.assert_close(network.intermediate.weight, mean, atol=1e-6, rtol=1e-4)
+    rows = np.stack([layer.output.dense.weight.detach().numpy().ravel() for layer in layers])
+    u, s, v = np.linalg.svd(rows, full_matrices=False)
+    expected = (s[0] * np.outer(u[:, 0], v[0])).mean(0).reshape(network.output.weight.shape)
+    np.testing.assert_allclose(network.output.weight.detach(), expected, atol=1e-6)
+
+
+def test_layer_selection_copies_the_named_layers(teacher):
+    config = student_of(teacher.config, overrides={"attention_sharing": "none", "ffn_sharing": "none"})
+    student, name = initialise(teacher, config, method="average", layers=[1, 3])
+    assert name == "the source's layers [1, 3]"
+    for block, layer in ((0, 1), (1, 3)):
+        torch.testing.assert_close(
+            student.albert_plus.encoder.attention[block].value.weight,
+            teacher.bert.encoder.layer[layer].attention.self.value.weight,
+        )
+
+
+@pytest.mark.parametrize("kind", [BertForPreTraining, BertForTokenClassification])
+def test_heads_come_along(kind):
+    source = randomise(kind(BertConfig(**SMALL)))
+    same = {"num_hidden_layers": 4, "attention_sharing": "none", "ffn_sharing": "none", "embedding_size": 32}
+    model, _ = initialise(source, student_of(source.config, overrides=same), method="average")
+    assert max_difference(source, model) <= 1e-6
+
+
+def test_a_head_of_another_size_starts_at_random():
+    source = randomise(AlbertForMaskedLM(AlbertConfig(**{**SMALL, "embedding_size": 16})))
+    config = student_of(source.config, overrides={"embedding_size": 8})
+    model, name = initialise(source, config, method="first")
+    assert (
+        name
+        == "first of the source's layers, embeddings by truncated SVD, predictions.dense, predictions.layer_norm at random"
+    )
+    torch.testing.assert_close(model.predictions.bias, source.predictions.bias)
+
+
+def test_fewer_token_types_and_positions(teacher):
+    """A student without token types gets what every token of a single text had added."""
+    fields = {"type_vocab_size": 0, "max_position_embeddings": 20, "embedding_size": 32}
+    student, _ = initialise(teacher, student_of(teacher.config, overrides=fields), method="average")
+    ids = torch.arange(40).reshape(2, 20)
+    with torch.no_grad():
+        theirs = teacher.bert.embeddings(ids)
+        torch.testing.assert_close(student.albert_plus.embeddings(ids, None, None, None), theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"norm_type": "no_norm"}, "norm_type differs"),
+        ({"bottleneck_size": 16}, "bottleneck_size differs"),
+        ({"max_position_embeddings": 65}, r"max_position_embeddings grows \(64 in the source, 65"),
+        ({"embedding_size": 64}, "embedding_size grows"),
+    ],
+)
+def test_what_weights_cannot_fill_is_refused(teacher, fields, words):
+    with pytest.raises(InvalidInput, match=words):
+        initialise(teacher, student_of(teacher.config, overrides=fields), method="average")

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from ..errors import AlbertPlusError
 from . import options as o
+from .architectures import convert, variants
 from .console import notes, print_json, print_rows, print_table, quiet_libraries
+from .stages import done, start
 
 app = typer.Typer(
     name="albert-plus",
@@ -26,39 +29,11 @@ def main() -> None:
     try:
         app()
     except AlbertPlusError as error:
-        notes.print(f"[bold red]error:[/] {_escape(str(error))}")
+        notes.print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(2)
     except PermissionError as error:
-        notes.print(f"[bold red]error:[/] {_escape(str(error))}; choose a place that you may write to")
+        notes.print(f"[bold red]error:[/] {escape(str(error))}; choose a place that you may write to")
         sys.exit(2)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def _start(threads: int | None) -> None:
-    """What every verb that computes does first."""
-    import torch
-
-    from hf_albert_plus.export.engines import physical_cores
-
-    quiet_libraries()
-    torch.set_num_threads(threads or physical_cores())
-
-
-def _done(record: Any, output: Path, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"out": str(output), "reused": record.reused, "result": record.result})
-        return
-    facts = ", ".join(
-        f"{key.replace('_', ' ')} {value}" for key, value in record.result.items() if not isinstance(value, dict)
-    )
-    state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
-    notes.print(f"{record.stage} {state}: {_escape(facts)}")
-    typer.echo(str(output))
 
 
 def _training_settings(task: Any, **given: Any) -> Any:
@@ -85,7 +60,7 @@ def demo(
     as_json: o.JsonOut = False,
 ) -> None:
     """The main job on data that it makes itself: teacher, student, exports, scores, latency, report. Offline."""
-    _start(threads)
+    start(threads)
     from .demo import run_demo
 
     _finish(
@@ -116,7 +91,7 @@ def run(
     as_json: o.JsonOut = False,
 ) -> None:
     """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
-    _start(threads)
+    start(threads)
     from ..variants import parse_settings
     from .pipeline import RunSettings, run_pipeline
 
@@ -152,17 +127,8 @@ def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
         typer.echo(str(out / "report" / name))
 
 
-@app.command(epilog="Example: albert-plus convert demo-output/encoder --out converted")
-def convert(
-    source: Annotated[str, typer.Argument(help="Directory or Hub id of a BERT or ALBERT checkpoint.")],
-    out: o.Out,
-    as_json: o.JsonOut = False,
-) -> None:
-    """Convert a BERT or ALBERT checkpoint into the ALBERT-plus model that computes the same."""
-    _start(None)
-    from ..convert import convert as stage
-
-    _done(stage(source, output=out), out, as_json=as_json)
+app.command(epilog="Example: albert-plus variants")(variants)
+app.command(epilog="Example: albert-plus convert demo-output/encoder --out converted")(convert)
 
 
 @app.command(
@@ -191,8 +157,8 @@ def finetune(
         chosen, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
         precision=precision, seed=seed,
     )  # fmt: skip
-    _start(threads)
-    _done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+    start(threads)
+    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
 
 
 @app.command(
@@ -237,8 +203,8 @@ def distill(
         soft_weight=soft_weight,
         hidden_weight=hidden_weight,
     )
-    _start(threads)
-    _done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=method), out, as_json=as_json)
+    start(threads)
+    done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=method), out, as_json=as_json)
 
 
 @app.command(
@@ -251,7 +217,7 @@ def export(
     as_json: o.JsonOut = False,
 ) -> None:
     """Export a classifier to ONNX, fp32 and int8, verified and counted."""
-    _start(None)
+    start(None)
     from hf_albert_plus.export.stage import export as stage
 
     record = stage(directory, to=to, output=out)
@@ -265,7 +231,7 @@ def export(
             notes.print(
                 f"{name}: {facts['bytes'] / 1e6:.1f} MB, logits within {facts['max_abs_logit_difference']:.2g} of the model's{counts}"
             )
-    _done(record, out, as_json=as_json)
+    done(record, out, as_json=as_json)
 
 
 @app.command(
@@ -288,7 +254,7 @@ def evaluate(
     from ..records import write_json
 
     chosen, parsed = get_task(task), parse_targets(targets)
-    _start(threads)
+    start(threads)
     from hf_albert_plus.eval.score import score_targets
 
     document = score_targets(
@@ -333,7 +299,7 @@ def bench(
 
     parsed_shapes, base = parse_shapes(shapes), parse_target(baseline)
     parsed = parse_targets([*targets, *([] if base in [parse_target(text) for text in targets] else [baseline])])
-    _start(threads)
+    start(threads)
     document = bench_targets(parsed, shapes=parsed_shapes, baseline=base, seconds=seconds, threads=threads)
     if json_file is not None:
         write_json(json_file, document)
@@ -362,7 +328,7 @@ def report(
     quiet_libraries()
     from hf_albert_plus.eval.report import report as stage
 
-    _done(stage(scores, bench=bench, output=out, title=title, data_name=data_name), out, as_json=as_json)
+    done(stage(scores, bench=bench, output=out, title=title, data_name=data_name), out, as_json=as_json)
 
 
 __all__ = ["app", "main"]

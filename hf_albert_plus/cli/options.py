@@ -42,11 +42,22 @@ class InitialiseChoice(str, Enum):
     auto = "auto"
     average = "average"
     first = "first"
+    svd = "svd"
     random = "random"
+
+
+class CombinationChoice(str, Enum):
+    """How the layers that a block stands for become one."""
+
+    average = "average"
+    first = "first"
+    svd = "svd"
 
 
 Precision = Annotated[PrecisionChoice, typer.Option(help="auto takes bf16 where the hardware multiplies it.")]
 Initialise = Annotated[
     InitialiseChoice,
-    typer.Option(help="Student's start: average or first of the teacher's layers, random; auto averages where it can."),
+    typer.Option(
+        help="Student's start: average, first or svd of the teacher's layers, random; auto averages where it can."
+    ),
 ]

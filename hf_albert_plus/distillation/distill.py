@@ -11,7 +11,7 @@ from ..glue import Task, data_parent, encode, load_split, load_tokenizer
 from ..initialise import Initialisation
 from ..records import Record, parent, run_stage
 from ..training import TrainSettings
-from ..variants import VARIANTS, student_of, variant_config
+from ..variants import VARIANTS, student_of, variant_of
 
 HALF = "half"
 
@@ -82,7 +82,7 @@ def distill(
     def work(directory: Path) -> dict[str, Any]:
         from transformers import DataCollatorWithPadding, set_seed
 
-        from ..initialise import initialise_student
+        from ..initialise import initialise
         from ..training import train
         from .trainer import DistillationTrainer
 
@@ -90,8 +90,8 @@ def distill(
         model = load_classifier(teacher, option="--teacher")
         config = student_config(teacher, task=task, method=method)
         fits_positions(config, settings.max_length)
-        student, initialised = initialise_student(model, config, method=method.initialise)
-        tokenizer = load_tokenizer(teacher, config)
+        student, initialised = initialise(model, config, method=method.initialise)
+        tokenizer = load_tokenizer(teacher, model.config)
         rows = encode(load_split(data, task, "train"), task, tokenizer, max_length=settings.max_length)
         same_width = config.hidden_size == model.config.hidden_size
         result = train(
@@ -109,7 +109,7 @@ def distill(
             hidden_weight=method.hidden_weight if same_width else 0.0,
         )
         student.save_pretrained(directory)
-        tokenizer.save_pretrained(directory)
+        load_tokenizer(teacher, config).save_pretrained(directory)
         return {
             **result,
             "parameters": student.num_parameters(),
@@ -160,8 +160,7 @@ def student_architecture(source: Any, method: DistilSettings) -> Any:
     overrides = dict(method.overrides)
     if method.student == HALF:
         return student_of(source, overrides=overrides)
-    vocabulary = {"vocab_size": source.vocab_size, "pad_token_id": source.pad_token_id}
-    return variant_config(method.student, overrides={**vocabulary, **overrides})
+    return variant_of(source, variant=method.student, overrides=overrides)
 
 
 __all__ = ["HALF", "DistilSettings", "distill", "student_architecture", "student_config"]

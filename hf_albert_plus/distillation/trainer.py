@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, Trainer
 
+from ..glue import reads_token_types
 from .hidden_states import hidden_state_loss
 from .layer_map import uniform_layer_map
 from .soft_targets import soft_target_loss
@@ -27,18 +28,23 @@ class DistillationTrainer(Trainer):
         **options: Any,
     ):
         super().__init__(*args, **options)
+        # The loss below is a mean over the batch: the Trainer has to divide it when it accumulates gradients.
+        self.model_accepts_loss_kwargs = False
         self.teacher: Any = teacher.eval().requires_grad_(False)
         self.teacher.to(self.args.device)
         self.temperature = temperature
         self.soft_weight = soft_weight
         self.hidden_weight = hidden_weight
         student: Any = self.model
+        self.student_config = student.config
         self.layer_map = uniform_layer_map(student.config.num_hidden_layers, teacher.config.num_hidden_layers)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         match_hidden = self.hidden_weight > 0
-        student = model(**inputs, output_hidden_states=match_hidden)
         known = {name: value for name, value in inputs.items() if name != "labels"}
+        unread = () if reads_token_types(self.student_config) else ("token_type_ids",)
+        read = {name: value for name, value in inputs.items() if name not in unread}
+        student = model(**read, output_hidden_states=match_hidden)
         with torch.no_grad():
             teacher = self.teacher(**known, output_hidden_states=match_hidden)
         soft = soft_target_loss(student.logits.float(), teacher.logits.float(), temperature=self.temperature)

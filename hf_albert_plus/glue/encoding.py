@@ -17,7 +17,7 @@ def reads_token_types(config: "PreTrainedConfig") -> bool:
 
 
 def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTrainedTokenizerBase":
-    """The tokenizer of a model, made to give token types wherever the model reads them.
+    """The tokenizer of a model, made to give token types where the model reads them, and only there.
 
     transformers 5's own AlbertTokenizer does not name `token_type_ids` among its inputs, which silently puts both
     sentences of a pair into segment 0.
@@ -39,8 +39,8 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
             got=f"{len(tokenizer)} in {source}",
             repair="use the tokenizer that the model was trained with",
         )
-    if reads_token_types(config) and "token_type_ids" not in tokenizer.model_input_names:
-        tokenizer.model_input_names = [*tokenizer.model_input_names, "token_type_ids"]
+    names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
+    tokenizer.model_input_names = [*names, "token_type_ids"] if reads_token_types(config) else names
     return tokenizer
 
 

@@ -1,0 +1,107 @@
+"""The verbs about architectures: list the named ones, and turn a checkpoint into another one."""
+
+from typing import Annotated, Any
+
+import typer
+
+from . import options as o
+from .console import print_json, print_rows, quiet_libraries
+from .stages import done, start
+
+
+def variants(
+    length: Annotated[int, typer.Option(min=1, help="Tokens of the sequence that FLOPs are counted for.")] = 128,
+    as_json: o.JsonOut = False,
+) -> None:
+    """List the named architectures with parameters, FLOPs and file size."""
+    quiet_libraries()
+    from ..progress import track
+    from ..sizes import measure
+    from ..variants import VARIANTS, variant_config
+
+    rows: list[dict[str, Any]] = []
+    for name, variant in track(VARIANTS.items(), total=len(VARIANTS), description="count"):
+        config = variant_config(name)
+        size = measure(config, length=length)
+        rows.append(
+            {
+                "variant": name,
+                "layers": config.num_hidden_layers,
+                "hidden_size": config.hidden_size,
+                "embedding_size": config.embedding_size,
+                "attention_sharing": config.attention_sharing,
+                "ffn_sharing": config.ffn_sharing,
+                "parameters": size.parameters,
+                "flops": size.flops,
+                "file_bytes": size.file_bytes,
+                "source": variant.source,
+            }
+        )
+    if as_json:
+        print_json({"length": length, "variants": rows})
+        return
+    header = [
+        "variant",
+        "layers",
+        "H",
+        "E",
+        "attention",
+        "ffn",
+        "parameters",
+        f"GFLOPs at {length}",
+        "file MB",
+        "source",
+    ]
+    print_rows(
+        header,
+        [
+            [
+                row["variant"], str(row["layers"]), str(row["hidden_size"]), str(row["embedding_size"]),
+                str(row["attention_sharing"]), str(row["ffn_sharing"]), f"{row['parameters']:,}",
+                f"{row['flops'] / 1e9:.2f}", f"{row['file_bytes'] / 1e6:.1f}", row["source"],
+            ]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(help="Directory or Hub id: ALBERT, BERT, DistilBERT, MobileBERT, (XLM-)RoBERTa or ALBERT-plus."),
+    ],
+    out: o.Out,
+    variant: Annotated[
+        str | None, typer.Option(help="Start this architecture from SOURCE: albert-plus variants.")
+    ] = None,
+    set_: o.Set = None,
+    initialise: Annotated[
+        o.CombinationChoice, typer.Option(help="With --variant or --set: how layers become a shared block.")
+    ] = o.CombinationChoice.average,
+    layers: Annotated[
+        str | None, typer.Option(help="SOURCE's layer for every layer of the new model: 0,2,4,7,9,11.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="bert or albert: convert an ALBERT-plus model back.")] = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Convert a checkpoint into the ALBERT-plus model that computes the same, or start another one from it.
+
+    With --variant, --set or --layers the outcome is a named initialisation and has to be trained.
+    """
+    start(None)
+    from ..conversion import convert as stage
+    from ..variants import parse_layers, parse_settings
+
+    record = stage(
+        source,
+        output=out,
+        variant=variant,
+        overrides=parse_settings(set_ or []),
+        initialise=initialise.value,
+        layers=None if layers is None else parse_layers(layers),
+        to=to,
+    )
+    done(record, out, as_json=as_json)
+
+
+__all__ = ["convert", "variants"]

@@ -1,0 +1,35 @@
+"""What every verb that computes does first and last."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from .console import notes, print_json, quiet_libraries
+
+
+def start(threads: int | None) -> None:
+    """Quietens the libraries and sets the number of threads."""
+    import torch
+
+    from hf_albert_plus.export.engines import physical_cores
+
+    quiet_libraries()
+    torch.set_num_threads(threads or physical_cores())
+
+
+def done(record: Any, output: Path, *, as_json: bool) -> None:
+    """Prints what a stage did, and its directory."""
+    if as_json:
+        print_json({"out": str(output), "reused": record.reused, "result": record.result})
+        return
+    facts = ", ".join(
+        f"{key.replace('_', ' ')} {value}" for key, value in record.result.items() if not isinstance(value, dict)
+    )
+    state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
+    notes.print(f"{record.stage} {state}: {escape(facts)}")
+    typer.echo(str(output))
+
+
+__all__ = ["done", "start"]

@@ -1,0 +1,47 @@
+"""The heads, by the suffix that transformers' class names have in common."""
+
+from typing import Any
+
+import transformers
+
+from .. import modeling_albert_plus as modeling
+from ..errors import InvalidInput
+
+HEADS = (
+    "Model",
+    "ForPreTraining",
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+)
+
+
+def head_of(architecture: str, *, option: str) -> str:
+    """Suffix of an architecture's name: `BertForMaskedLM` -> `ForMaskedLM`.
+
+    Raises:
+        InvalidInput: none of `HEADS`.
+    """
+    for head in HEADS:
+        if architecture.endswith(head):
+            return head
+    raise InvalidInput(
+        f"{option} must be an encoder with one of the heads {', '.join(HEADS)}",
+        got=architecture,
+        repair="open it as one of these and save it with save_pretrained first",
+    )
+
+
+def auto_class(head: str) -> Any:
+    """The Auto class that opens checkpoints with a head."""
+    return getattr(transformers, f"Auto{head}" if head == "Model" else f"AutoModel{head}")
+
+
+def albert_plus_class(head: str) -> Any:
+    """Our model with a head."""
+    return getattr(modeling, f"AlbertPlus{head}")
+
+
+__all__ = ["HEADS", "albert_plus_class", "auto_class", "head_of"]

@@ -1,0 +1,196 @@
+"""From a model of transformers to the ALBERT-plus model that computes the same, and back."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from ..configuration_albert_plus import AlbertPlusConfig
+from ..errors import InvalidInput, suggest
+from .families import CONVERTIBLE, FAMILIES, Family, albert_blocks
+from .heads import albert_plus_class, head_of
+
+_POOLED = ("Model", "ForPreTraining", "ForSequenceClassification", "ForMultipleChoice")
+_BACK = ("albert", "bert")
+
+
+def converted_config(source: PreTrainedConfig, *, head: str) -> AlbertPlusConfig:
+    """The config under which an ALBERT-plus model computes what a model with the config `source` and this head does.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    family = _family(source)
+    obstacle = family.obstacle(source, head)
+    if obstacle is not None:
+        raise InvalidInput(
+            f"a conversion needs a {family.name} that this encoder can be",
+            got=obstacle,
+            repair="distil this model into a student with albert-plus distill",
+        )
+    fields = {ours: getattr(source, theirs) for theirs, ours in family.fields.items() if hasattr(source, theirs)}
+    return AlbertPlusConfig(**{**fields, **family.to_fields(source, head)})
+
+
+def to_albert_plus(model: PreTrainedModel) -> PreTrainedModel:
+    """The ALBERT-plus model with the same head that computes what `model` computes, in fp32 and eval mode.
+
+    RoBERTa counts positions over real tokens only; here they are counted over all, so its conversions hold for texts
+    padded on the right.
+
+    Raises:
+        InvalidInput: an architecture, head or config without a counterpart, or tensors without one on either side.
+    """
+    source = model.config
+    if source.model_type == AlbertPlusConfig.model_type:
+        return model
+    family = _family(source)
+    head = head_of(type(model).__name__, option="the model")
+    config = converted_config(source, head=head)
+    modules = family.modules(source, config, head)
+    tensors, unread = {}, []
+    for key, tensor in model.state_dict().items():
+        module, _, leaf = key.rpartition(".")
+        if module in modules:
+            tensors[f"{modules[module]}.{leaf}"] = tensor.detach().to(torch.float32, copy=True)
+        else:
+            unread.append(key)
+    _mend(tensors, config, family=family, source=source, prefix="" if head == "Model" else "albert_plus.")
+    return _load(albert_plus_class(head), config, tensors, unread=unread)
+
+
+def from_albert_plus(model: PreTrainedModel, *, to: str) -> PreTrainedModel:
+    """The BERT or ALBERT model of transformers with the same head that computes what an ALBERT-plus model computes.
+
+    BERT gets a copy of a shared block in every layer, ALBERT's groups keep it shared.
+
+    Args:
+        to: `bert` or `albert`.
+
+    Raises:
+        InvalidInput: that architecture cannot compute it.
+    """
+    if to not in _BACK:
+        raise InvalidInput("--to must be a known architecture", got=repr(to), repair=suggest(to, list(_BACK)))
+    ours: Any = model.config
+    family = FAMILIES[to]
+    head = head_of(type(model).__name__, option="the model")
+    theirs = _their_config(ours, head=head, to=to)
+    target: Any = getattr(transformers, f"{family.name}{head}")
+    modules = family.modules(theirs, ours, head)
+    with torch.device("meta"):
+        shapes = {key: tensor.shape for key, tensor in target(theirs).state_dict().items()}
+    state = model.state_dict()
+    tensors, missing = {}, []
+    for key, shape in shapes.items():
+        module, _, leaf = key.rpartition(".")
+        name = f"{modules.get(module)}.{leaf}"
+        if name in state:
+            tensors[key] = state[name].detach().to(torch.float32, copy=True)
+        elif module.endswith("token_type_embeddings"):
+            tensors[key] = torch.zeros(shape)
+        elif module.endswith("embedding_hidden_mapping_in"):
+            tensors[key] = torch.eye(*shape) if leaf == "weight" else torch.zeros(shape)
+        else:
+            missing.append(key)
+    wanted = {f"{mine}.{leaf}" for mine in modules.values() for leaf in ("weight", "bias")}
+    return _load(target, theirs, tensors, unread=[key for key in state if key not in wanted] + missing)
+
+
+def _family(source: PreTrainedConfig) -> Family:
+    if source.model_type not in FAMILIES:
+        raise InvalidInput(
+            f"exact conversions exist for the architectures {', '.join(FAMILIES)}",
+            got=source.model_type,
+            repair="start from one of those, or distil this model into a student with albert-plus distill",
+        )
+    return FAMILIES[source.model_type]
+
+
+def _mend(
+    tensors: dict[str, torch.Tensor], config: AlbertPlusConfig, *, family: Family, source: Any, prefix: str
+) -> None:
+    """Brings the embeddings and the tied bias into our shape, in place."""
+    positions = f"{prefix}embeddings.position_embeddings.weight"
+    tensors[positions] = tensors[positions][family.position_offset(source) :].clone()
+    if "predictions.decoder.bias" in tensors:
+        tensors.setdefault("predictions.bias", tensors["predictions.decoder.bias"])
+    if config.embedding_size == config.hidden_size and not config.trigram_embeddings:
+        weight = tensors.pop(f"{prefix}embeddings.projection.weight", None)
+        bias = tensors.pop(f"{prefix}embeddings.projection.bias", None)
+        if weight is not None and bias is not None and (bias.any() or not torch.equal(weight, torch.eye(len(weight)))):
+            raise InvalidInput(
+                "embedding_size and hidden_size must differ where the embeddings are projected: this encoder projects "
+                "only then",
+                got=f"{config.embedding_size} for both, and a projection that is not the identity",
+                repair="distil this model into a student with albert-plus distill",
+            )
+
+
+def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedConfig:
+    wanted = {"norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
+              "trigram_embeddings": False, **({"pooler": "tanh"} if head in _POOLED else {})}  # fmt: skip
+    obstacles = [f"{name} {getattr(ours, name)!r}" for name, value in wanted.items() if getattr(ours, name) != value]
+    if to == "bert" and ours.embedding_size != ours.hidden_size:
+        obstacles.append(f"embedding_size {ours.embedding_size} beside hidden_size {ours.hidden_size}")
+    if to == "albert" and ours.attention_map != ours.ffn_map:
+        obstacles.append("attention and feed-forward blocks that are shared differently")
+    groups = _groups(ours) if to == "albert" and not obstacles else None
+    if to == "albert" and not obstacles and groups is None:
+        obstacles.append(f"a sharing map that is not one of groups: {list(ours.attention_map)}")
+    if obstacles:
+        raise InvalidInput(
+            f"{FAMILIES[to].name} must be able to compute what the model does",
+            got="; ".join(obstacles),
+            repair=f"keep it as it is, or convert --to {'bert' if to == 'albert' else 'albert'}",
+        )
+    fields = {theirs: getattr(ours, mine) for theirs, mine in FAMILIES[to].fields.items()}
+    fields["type_vocab_size"] = max(ours.type_vocab_size, 1)
+    if to == "bert":
+        return transformers.BertConfig(
+            **fields, num_hidden_layers=ours.num_hidden_layers, classifier_dropout=ours.classifier_dropout_prob
+        )
+    return transformers.AlbertConfig(
+        **fields,
+        **(groups or {}),
+        embedding_size=ours.embedding_size,
+        classifier_dropout_prob=ours.classifier_dropout_prob,
+    )
+
+
+def _groups(ours: AlbertPlusConfig) -> dict[str, Any] | None:
+    """The fields of transformers' ALBERT whose layers run our blocks, with as few inner layers as do."""
+    depth = ours.num_hidden_layers
+    for inner in (n for n in range(1, depth + 1) if depth % n == 0):
+        for groups in range(1, depth // inner + 1):
+            fields: dict[str, Any] = {
+                "num_hidden_layers": depth // inner,
+                "num_hidden_groups": groups,
+                "inner_group_num": inner,
+            }
+            if tuple(albert_blocks(transformers.AlbertConfig(**fields))) == ours.attention_map:
+                return fields
+    return None
+
+
+def _load(
+    kind: Any, config: PreTrainedConfig, tensors: dict[str, torch.Tensor], *, unread: Iterable[str]
+) -> PreTrainedModel:
+    loaded: Any = kind.from_pretrained(
+        None, config=config, state_dict=tensors, output_loading_info=True, dtype=torch.float32
+    )
+    model, report = loaded
+    left = sorted([*unread, *report["unexpected_keys"]])
+    missing = sorted(report["missing_keys"])
+    if left or missing:
+        raise InvalidInput(
+            "every tensor must have a counterpart",
+            got=f"unread {left}, missing {missing}",
+            repair="convert a checkpoint of an unmodified architecture",
+        )
+    return model.eval()
+
+
+__all__ = ["CONVERTIBLE", "converted_config", "from_albert_plus", "to_albert_plus"]

@@ -1,0 +1,255 @@
+"""The parts of the ALBERT-plus encoder: embeddings, the two shareable blocks, and the loop that runs them.
+
+Every block is held once and indexed once a layer, so sharing needs no tying: parameter counts, safetensors, gradients
+and ONNX initialisers come out right by themselves. Tensors carry their axes in their names where they move: B batch,
+S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N heads, D head width, V vocabulary.
+"""
+
+import torch
+from torch import nn
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+from .configuration_albert_plus import AlbertPlusConfig
+
+
+class AlbertPlusNoNorm(nn.Module):
+    """γ ⊙ x + β, without statistics (MobileBERT, section 3.3)."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden * self.weight + self.bias
+
+
+def _norm(config: AlbertPlusConfig, size: int) -> nn.Module:
+    return AlbertPlusNoNorm(size) if config.norm_type == "no_norm" else nn.LayerNorm(size, eps=config.layer_norm_eps)
+
+
+class AlbertPlusEmbeddings(nn.Module):
+    """Word, position and token-type embeddings at width E, normalised at E, then projected to H where E differs. With
+    trigrams the words are projected first, 3E→H, and the rest happens at H."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        self.trigram = config.trigram_embeddings
+        width = config.hidden_size if self.trigram else config.embedding_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
+        self.layer_norm = _norm(config, width)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        has_projection = self.trigram or config.embedding_size != config.hidden_size
+        source = 3 * config.embedding_size if self.trigram else config.embedding_size
+        self.projection = nn.Linear(source, config.hidden_size) if has_projection else None
+        self.position_ids = nn.Buffer(torch.arange(config.max_position_embeddings)[None], persistent=False)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+    ) -> torch.Tensor:
+        embeddings = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        batch, length = embeddings.shape[:2]
+        if position_ids is None:
+            position_ids = self.position_ids[:, :length]
+        if self.trigram and self.projection is not None:
+            padded = nn.functional.pad(embeddings, (0, 0, 1, 1))
+            embeddings = self.projection(torch.cat([padded[:, 2:], embeddings, padded[:, :-2]], dim=-1))
+        if self.token_type_embeddings is not None:
+            if token_type_ids is None:
+                token_type_ids = torch.zeros(batch, length, dtype=torch.long, device=embeddings.device)
+            embeddings = embeddings + self.token_type_embeddings(token_type_ids)
+        embeddings = self.dropout(self.layer_norm(embeddings + self.position_embeddings(position_ids)))
+        return embeddings if self.trigram or self.projection is None else self.projection(embeddings)
+
+
+def eager_attention_forward(
+    module: nn.Module,
+    query_BNSD: torch.Tensor,
+    key_BNSD: torch.Tensor,
+    value_BNSD: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(QKᵀ·scaling + mask)·V (Attention Is All You Need, eq. 1) -> `[B, S, N, D]`, weights `[B, N, S, S]`."""
+    scores_BNSS = torch.matmul(query_BNSD, key_BNSD.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        scores_BNSS = scores_BNSS + attention_mask
+    weights_BNSS = nn.functional.softmax(scores_BNSS, dim=-1)
+    weights_BNSS = nn.functional.dropout(weights_BNSS, p=dropout, training=module.training)
+    context_BSND = torch.matmul(weights_BNSS, value_BNSD).transpose(1, 2).contiguous()
+    return context_BSND, weights_BNSS
+
+
+class AlbertPlusBottleneck(nn.Module):
+    """From the hidden to the block's width (MobileBERT, section 3.1)."""
+
+    def __init__(self, config: AlbertPlusConfig, width: int):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, width)
+        self.layer_norm = _norm(config, width)
+
+    def forward(self, hidden_BSH: torch.Tensor) -> torch.Tensor:
+        return self.layer_norm(self.dense(hidden_BSH))
+
+
+class AlbertPlusAttention(nn.Module):
+    """Self-attention with its residual and norm: one shareable block. With a bottleneck, queries and keys read one
+    reduction of the hidden states, the residual another, and values the hidden states themselves."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        self.config = config
+        self.is_causal = False
+        width = config.bottleneck_size or config.hidden_size
+        self.head_size = width // config.num_attention_heads
+        self.scaling = self.head_size**-0.5
+        self.attention_dropout = config.attention_probs_dropout_prob
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(config.hidden_size, width)
+        self.output = nn.Linear(width, width)
+        self.layer_norm = _norm(config, width)
+        has_bottleneck = config.bottleneck_size is not None
+        self.dropout = nn.Dropout(0.0 if has_bottleneck else config.hidden_dropout_prob)
+        self.residual_bottleneck = AlbertPlusBottleneck(config, width) if has_bottleneck else None
+        self.query_key_bottleneck = AlbertPlusBottleneck(config, width) if has_bottleneck else None
+
+    def forward(
+        self,
+        hidden_BSH: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        residual_BSW = hidden_BSH if self.residual_bottleneck is None else self.residual_bottleneck(hidden_BSH)
+        matched_BSW = hidden_BSH if self.query_key_bottleneck is None else self.query_key_bottleneck(hidden_BSH)
+        heads_BSND = (*hidden_BSH.shape[:-1], -1, self.head_size)
+        query_BNSD = self.query(matched_BSW).view(heads_BSND).transpose(1, 2)
+        key_BNSD = self.key(matched_BSW).view(heads_BSND).transpose(1, 2)
+        value_BNSD = self.value(hidden_BSH).view(heads_BSND).transpose(1, 2)
+        attention = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        context_BSND, weights_BNSS = attention(
+            self,
+            query_BNSD,
+            key_BNSD,
+            value_BNSD,
+            attention_mask,
+            dropout=self.attention_dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        context_BSW = context_BSND.reshape(residual_BSW.shape).contiguous()
+        return self.layer_norm(residual_BSW + self.dropout(self.output(context_BSW))), weights_BNSS
+
+
+class AlbertPlusFeedForward(nn.Module):
+    """One feed-forward network with its residual and norm."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        width = config.bottleneck_size or config.hidden_size
+        self.intermediate = nn.Linear(width, config.intermediate_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.output = nn.Linear(config.intermediate_size, width)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob if config.bottleneck_size is None else 0.0)
+        self.layer_norm = _norm(config, width)
+
+    def forward(self, hidden_BSW: torch.Tensor) -> torch.Tensor:
+        return self.layer_norm(hidden_BSW + self.dropout(self.output(self.activation(self.intermediate(hidden_BSW)))))
+
+
+class AlbertPlusFeedForwardBlock(AlbertPlusFeedForward):
+    """A feed-forward network, the others that run before it and, with a bottleneck, the way back to the hidden width,
+    where the layer's input is the residual: one shareable block."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__(config)
+        self.stacked = nn.ModuleList(AlbertPlusFeedForward(config) for _ in range(config.num_feedforward_networks - 1))
+        self.expansion = None
+        if config.bottleneck_size is not None:
+            self.expansion = nn.Linear(config.bottleneck_size, config.hidden_size)
+            self.expansion_dropout = nn.Dropout(config.hidden_dropout_prob)
+            self.expansion_layer_norm = _norm(config, config.hidden_size)
+
+    def forward(self, hidden_BSW: torch.Tensor, layer_input_BSH: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        for network in self.stacked:
+            hidden_BSW = network(hidden_BSW)
+        hidden_BSW = super().forward(hidden_BSW)
+        if self.expansion is None:
+            return hidden_BSW
+        return self.expansion_layer_norm(layer_input_BSH + self.expansion_dropout(self.expansion(hidden_BSW)))
+
+
+class AlbertPlusLayer(GradientCheckpointingLayer):
+    """One pass through an attention block and a feed-forward block. Owns no weight: the encoder hands it the blocks.
+    Its calls are what `output_hidden_states` records and what gradient checkpointing runs again."""
+
+    def forward(
+        self,
+        hidden_BSH: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        attention: AlbertPlusAttention,
+        ffn: AlbertPlusFeedForwardBlock,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> torch.Tensor:
+        attended_BSW, _ = attention(hidden_BSH, attention_mask, **kwargs)
+        return ffn(attended_BSW, hidden_BSH)
+
+
+class AlbertPlusEncoder(nn.Module):
+    """Layer i runs attention block `attention_map[i]` and feed-forward block `ffn_map[i]`."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        self.attention_map = config.attention_map
+        self.ffn_map = config.ffn_map
+        self.attention = nn.ModuleList(AlbertPlusAttention(config) for _ in range(max(self.attention_map) + 1))
+        self.ffn = nn.ModuleList(AlbertPlusFeedForwardBlock(config) for _ in range(max(self.ffn_map) + 1))
+        self.layers = nn.ModuleList(AlbertPlusLayer() for _ in self.attention_map)
+
+    def forward(
+        self,
+        hidden_BSH: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> torch.Tensor:
+        for layer, a, f in zip(self.layers, self.attention_map, self.ffn_map, strict=True):
+            hidden_BSH = layer(hidden_BSH, attention_mask, attention=self.attention[a], ffn=self.ffn[f], **kwargs)
+        return hidden_BSH
+
+
+class AlbertPlusMLMHead(nn.Module):
+    """Dense H→E, activation, LayerNorm, then the decoder E→V that is tied to the word embeddings."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.layer_norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.decoder = nn.Linear(config.embedding_size, config.vocab_size)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden_BSH: torch.Tensor) -> torch.Tensor:
+        return self.decoder(self.layer_norm(self.activation(self.dense(hidden_BSH))))
+
+
+__all__ = [
+    "AlbertPlusAttention",
+    "AlbertPlusEmbeddings",
+    "AlbertPlusEncoder",
+    "AlbertPlusLayer",
+    "AlbertPlusMLMHead",
+    "AlbertPlusNoNorm",
+]
