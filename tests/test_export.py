@@ -26,6 +26,9 @@ GRID = [
     {"attention_sharing": "all", "ffn_sharing": "none", "hidden_act": "gelu"},
     {"attention_sharing": [0, 1, 0, 1], "ffn_sharing": 2, "type_vocab_size": 1, "num_labels": 1},
     {"attention_sharing": "none", "ffn_sharing": "none", "hidden_act": "relu", "num_labels": 3},
+    {"type_vocab_size": 0, "pooler": "relu", "ffn_sharing": "reversed_cycle:2"},
+    {"norm_type": "no_norm", "bottleneck_size": 16, "num_feedforward_networks": 3, "pooler": "none"},
+    {"bottleneck_size": 16, "attention_sharing": "cycle:2", "trigram_embeddings": True},
 ]
 
 
@@ -43,10 +46,14 @@ def exported(request, tmp_path_factory):
 
 
 def _expected_products(model) -> int:
-    """Per layer four attention and two feed-forward products; the projection where there is one; pooler; classifier."""
+    """Per layer four attention products and two a feed-forward network, with a bottleneck two ways in and one out; the
+    projection where there is one; pooler; classifier."""
     config = model.config
-    projection = getattr(config, "embedding_size", config.hidden_size) != config.hidden_size
-    return 6 * config.num_hidden_layers + projection + 2
+    if config.model_type == "bert":
+        return 6 * config.num_hidden_layers + 2
+    layer = 4 + 2 * config.num_feedforward_networks + (3 if config.bottleneck_size else 0)
+    projection = config.trigram_embeddings or config.embedding_size != config.hidden_size
+    return layer * config.num_hidden_layers + projection + (config.pooler != "none") + 1
 
 
 def test_logits_agree_over_lengths_padding_and_pairs(exported):
