@@ -34,6 +34,13 @@ def score_targets(
     """
     configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
     for directory, config in configs.items():
+        architecture = (config.architectures or ["no architecture in its config"])[0]
+        if not architecture.endswith("ForSequenceClassification"):
+            raise InvalidInput(
+                "a target must be a sequence classifier",
+                got=f"{architecture} in {directory}",
+                repair="fine-tune it first (albert-plus finetune)",
+            )
         fits_positions(config, max_length)
         check_label_order(config, task, option=str(directory))
     rows = []
@@ -107,7 +114,7 @@ def predict(engine: Engine, encoded: Any, tokenizer: Any, *, batch_size: int, de
     for chunk in track(chunks, total=len(chunks), description=description):
         batch = tokenizer.pad(rows[[int(i) for i in chunk]], return_tensors="pt")
         tensors: dict[str, torch.Tensor] = dict(batch)
-        logits[chunk] = numpy.asarray(engine(**tensors).logits)
+        logits[chunk] = numpy.asarray(engine(**tensors)["logits"])
     return logits
 
 

@@ -6,21 +6,40 @@ from pathlib import Path
 
 import torch
 from transformers import PreTrainedConfig
-from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPooling,
+    MaskedLMOutput,
+    MultipleChoiceModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.models.bert.modeling_bert import BertForPreTrainingOutput
+from transformers.utils import ModelOutput
 
-from hf_albert_plus.checkpoints import load_classifier, load_config
+from hf_albert_plus.checkpoints import load_config, open_as_trained
 from hf_albert_plus.errors import InvalidInput, suggest
 from hf_albert_plus.glue import reads_token_types
+from hf_albert_plus.heads import head_of
+from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTrainingOutput
 from hf_albert_plus.records import file_sha256
 
 # Runtime -> the file that it runs, below the model directory. Hub tools look for these names.
 FILES = {"torch": "model.safetensors", "onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_int8.onnx"}
 RUNTIMES = tuple(FILES)
 PRECISIONS = {"torch": "fp32", "onnx": "fp32", "onnx-int8": "int8"}
+_OUTPUTS: dict[str, type[ModelOutput]] = {
+    "Model": BaseModelOutputWithPooling,
+    "ForMaskedLM": MaskedLMOutput,
+    "ForMultipleChoice": MultipleChoiceModelOutput,
+    "ForQuestionAnswering": QuestionAnsweringModelOutput,
+    "ForSequenceClassification": SequenceClassifierOutput,
+    "ForTokenClassification": TokenClassifierOutput,
+}
 
 
 class Engine(ABC):
-    """A loaded classifier.
+    """A loaded model of any head.
 
     Attributes:
         config: the model's config.
@@ -33,8 +52,9 @@ class Engine(ABC):
     file: Path
 
     @abstractmethod
-    def __call__(self, **tensors: torch.Tensor) -> SequenceClassifierOutput:
-        """Named int64 tensors `[batch, sequence]` -> an output whose `logits` are fp32 `[batch, num_labels]`."""
+    def __call__(self, **tensors: torch.Tensor) -> ModelOutput:
+        """Named int64 tensors `[batch, sequence]` (`[batch, choices, sequence]` for multiple choice) -> the output object
+        of transformers' models with that head, in fp32."""
 
     @staticmethod
     def load(directory: str | Path, runtime: str = "torch", *, threads: int | None = None) -> "Engine":
@@ -86,14 +106,14 @@ class TorchEngine(Engine):
 
     def __init__(self, directory: Path, runtime: str, threads: int):
         torch.set_num_threads(threads)
-        self.model = load_classifier(directory, option="the target").eval()
+        self.model = open_as_trained(directory, option="the target")
         self.config = self.model.config
         self.file = directory / FILES[runtime]
         types = ("token_type_ids",) if reads_token_types(self.config) else ()
         self.inputs = ("input_ids", "attention_mask", *types)
 
     @torch.inference_mode()
-    def __call__(self, **tensors: torch.Tensor) -> SequenceClassifierOutput:
+    def __call__(self, **tensors: torch.Tensor) -> ModelOutput:
         return self.model(**{name: tensors[name] for name in self.inputs if name in tensors})
 
 
@@ -117,8 +137,10 @@ class OnnxEngine(Engine):
             ) from error
         self.config = load_config(directory, option="the target")
         self.inputs = tuple(node.name for node in self.session.get_inputs())
+        self.outputs = tuple(node.name for node in self.session.get_outputs())
+        self.output_class = _output_class(self.config, self.outputs)
 
-    def __call__(self, **tensors: torch.Tensor) -> SequenceClassifierOutput:
+    def __call__(self, **tensors: torch.Tensor) -> ModelOutput:
         missing = [name for name in self.inputs if name not in tensors]
         if missing:
             raise InvalidInput(
@@ -126,8 +148,15 @@ class OnnxEngine(Engine):
                 got=f"no {', '.join(missing)}",
                 repair="pass what the tokenizer returns",
             )
-        (logits,) = self.session.run(["logits"], {name: tensors[name].numpy() for name in self.inputs})
-        return SequenceClassifierOutput(logits=torch.from_numpy(logits))
+        values = self.session.run(self.outputs, {name: tensors[name].numpy() for name in self.inputs})
+        return self.output_class(**{k: torch.from_numpy(v) for k, v in zip(self.outputs, values, strict=True)})
+
+
+def _output_class(config: PreTrainedConfig, outputs: tuple[str, ...]) -> type[ModelOutput]:
+    head = head_of((config.architectures or ["no architecture in its config"])[0], option="the target")
+    if head == "ForPreTraining":
+        return AlbertPlusForPreTrainingOutput if "sop_logits" in outputs else BertForPreTrainingOutput
+    return _OUTPUTS[head]
 
 
 _ENGINES: dict[str, type] = {"torch": TorchEngine, "onnx": OnnxEngine, "onnx-int8": OnnxEngine}

@@ -34,13 +34,15 @@ def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
 
     Returns:
         A graph with the inputs `input_ids`, `attention_mask` and, where the model reads them, `token_type_ids`, all
-        int64 `[batch, sequence]`.
+        int64 `[batch, sequence]`, or `[batch, choices, sequence]` for multiple choice.
     """
     from transformers.exporters.configs import OnnxConfig
     from transformers.exporters.exporter_onnx import OnnxExporter
 
     inputs = sample_inputs(model)
-    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence", max=_positions(model))}
+    names = axis_names(model)
+    longest = {"sequence": _positions(model)}
+    axes = {axis: torch.export.Dim(name, max=longest.get(name)) for axis, name in enumerate(names)}
     attention = model.config._attn_implementation
     model.eval()
     model.set_attn_implementation("eager")
@@ -54,12 +56,18 @@ def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
         model.eval()
     # transformers 5.20 returns torch's own program, later releases wrap the graph.
     graph_model: onnx_ir.Model = exported.program if hasattr(exported, "program") else exported.model
-    name_axes(graph_model, ("batch", "sequence"))
+    name_axes(graph_model, names)
     split_gemm(graph_model)
     fold_weight_transposes(graph_model)
     deduplicate_initializers(graph_model)
     clear_metadata(graph_model)
     return graph_model
+
+
+def axis_names(model: PreTrainedModel) -> tuple[str, ...]:
+    """The axes of the model's inputs, all dynamic."""
+    has_choices = type(model).__name__.endswith("ForMultipleChoice")
+    return ("batch", "choices", "sequence") if has_choices else ("batch", "sequence")
 
 
 def sample_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
@@ -73,7 +81,14 @@ def sample_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     if reads_token_types(model.config):
         types[:, length // 4 :] = 1
     values = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-    return {name: values[name] for name in names}
+    return {name: with_choices(values[name], model) for name in names}
+
+
+def with_choices(tensor: torch.Tensor, model: PreTrainedModel) -> torch.Tensor:
+    """`[B, S]` -> what the model reads: `[B, 3, S]` with the sequences of the batch in turns, for multiple choice."""
+    if len(axis_names(model)) == 2:
+        return tensor
+    return torch.stack([tensor, tensor.roll(1, 0), tensor.roll(2, 0)], dim=1)
 
 
 def _positions(model: PreTrainedModel) -> int:
@@ -118,4 +133,4 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-__all__ = ["INPUTS", "export_graph", "sample_inputs", "save_graph"]
+__all__ = ["INPUTS", "axis_names", "export_graph", "sample_inputs", "save_graph", "with_choices"]

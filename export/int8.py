@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx_ir
 
 from hf_albert_plus.errors import QuantisationError
+from hf_albert_plus.export.graph import save_graph
+from hf_albert_plus.export.passes import fold_weight_transposes
 from hf_albert_plus.export.products import count_products, float_tables
 
 
@@ -27,15 +30,21 @@ def quantise(source: Path, target: Path) -> dict[str, Any]:
 
     total = count_products(onnx.load(source).graph).total
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A decoder that is the embedding table needs a copy of its own: one is read by rows, one by columns, in int8 both.
+    graph_model = onnx_ir.load(source)
+    fold_weight_transposes(graph_model, copy_tied=True)
+    folded = target.with_suffix(".folded.onnx")
+    save_graph(graph_model, folded)
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.ERROR)  # the quantiser recommends its own pre-processing on the root logger at every call
     try:
         quantize_dynamic(
-            source, target, op_types_to_quantize=["MatMul", "Gather"], per_channel=True, weight_type=QuantType.QInt8
+            folded, target, op_types_to_quantize=["MatMul", "Gather"], per_channel=True, weight_type=QuantType.QInt8
         )
     finally:
         root.setLevel(level)
+        folded.unlink()
     graph = onnx.load(target).graph
     products = count_products(graph)
     if products.fp32 or len(products.int8) != total:

@@ -10,18 +10,21 @@ from onnx_ir.passes.common import (
 )
 
 
-def fold_weight_transposes(model: onnx_ir.Model) -> int:
+def fold_weight_transposes(model: onnx_ir.Model, *, copy_tied: bool = False) -> int:
     """Stores `Wᵀ` instead of `W` where a weight is only read through `Transpose`, once however many layers read it.
 
-    A weight that is read directly too (a tied embedding) keeps its Transpose: folding would store it twice.
+    Args:
+        copy_tied: also where a weight is read directly too (an embedding that is the decoder's weight as well), which
+            stores it twice. Otherwise such a weight keeps its Transpose.
 
     Returns:
         The number of Transpose nodes removed.
     """
     removed = 0
     for weight in list(model.graph.initializers.values()):
-        readers = [node for node, _ in weight.uses()]
-        if not readers or weight.const_value is None or any(node.op_type != "Transpose" for node in readers):
+        uses = [node for node, _ in weight.uses()]
+        readers = [node for node in uses if node.op_type == "Transpose"]
+        if not readers or weight.const_value is None or (len(readers) < len(uses) and not copy_tied):
             continue
         permutations = {tuple(node.attributes.get_ints("perm", [1, 0])) for node in readers}
         if permutations != {(1, 0)}:

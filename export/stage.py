@@ -15,15 +15,15 @@ _COPIED = {".json", ".safetensors", ".txt", ".model", ".py"}
 
 
 def export(source: Path, *, to: list[str], output: Path) -> Record:
-    """Exports a classifier directory, each graph verified before the directory gets its name.
+    """Exports a model directory of any head, each graph verified before the directory gets its name.
 
     Args:
         to: any of `onnx` and `onnx-int8`.
         output: the directory to make: config, weights and tokenizer of `source`, the graphs under `onnx/`, record.json.
 
     Raises:
-        InvalidInput: an unknown export, or a source that is no classifier directory.
-        ParityError: the fp32 graph's logits differ from the model's by more than 1e-4.
+        InvalidInput: an unknown export, or a source that is no model directory.
+        ParityError: an output of the fp32 graph differs from the model's by more than 1e-4.
         QuantisationError: the int8 graph has a weight product in fp32.
     """
     for name in to:
@@ -48,15 +48,15 @@ def export(source: Path, *, to: list[str], output: Path) -> Record:
 def _export(source: Path, wanted: list[str], directory: Path) -> dict[str, Any]:
     import onnx
 
-    from hf_albert_plus.checkpoints import load_classifier
+    from hf_albert_plus.checkpoints import open_as_trained
     from hf_albert_plus.export.graph import export_graph, save_graph
     from hf_albert_plus.export.int8 import quantise
-    from hf_albert_plus.export.parity import check_parity, max_logit_difference
+    from hf_albert_plus.export.parity import check_parity, differences, largest
     from hf_albert_plus.export.products import count_products
 
     with steps(f"export {source.name}", total=3 + 2 * ("onnx-int8" in wanted)) as begin:
         begin("trace")
-        model = load_classifier(source, option="DIR").eval()
+        model = open_as_trained(source, option="DIR")
         unique_bytes = sum(parameter.nbytes for parameter in model.parameters())
         graph = export_graph(model)
         begin("write fp32")
@@ -76,7 +76,7 @@ def _export(source: Path, wanted: list[str], directory: Path) -> dict[str, Any]:
             result["exports"]["onnx"] = {
                 "file": FILES["onnx"],
                 "bytes": fp32.stat().st_size,
-                "max_abs_logit_difference": difference,
+                "max_abs_difference": difference,
                 "weight_products": count_products(proto.graph).total,
             }
         if "onnx-int8" in wanted:
@@ -87,7 +87,7 @@ def _export(source: Path, wanted: list[str], directory: Path) -> dict[str, Any]:
             result["exports"]["onnx-int8"] = {
                 "file": FILES["onnx-int8"],
                 "bytes": int8.stat().st_size,
-                "max_abs_logit_difference": max_logit_difference(model, int8)[0],
+                "max_abs_difference": largest(differences(model, int8)),
                 **counts,
             }
         if "onnx" not in wanted:

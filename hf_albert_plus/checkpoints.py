@@ -47,6 +47,31 @@ def from_pretrained(opener: Any, source: str | Path, *, option: str, **options: 
         ) from None
 
 
+def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
+    """Opens a checkpoint with the head it was saved with, in fp32 and eval mode.
+
+    Raises:
+        InvalidInput: another head than `HEADS` has, or weights that are missing or left over.
+    """
+    from .heads import auto_class, head_of
+
+    config = load_config(source, option=option)
+    architecture = (config.architectures or ["no architecture in its config"])[0]
+    head = head_of(architecture, option=f"{option} ({source})")
+    model, report = from_pretrained(auto_class(head), source, option=option)
+    if head == "Model" and report["missing_keys"] and all(key.startswith("pooler.") for key in report["missing_keys"]):
+        model, report = from_pretrained(auto_class(head), source, option=option, add_pooling_layer=False)
+    unread = sorted(key for key in report["unexpected_keys"] if "position_ids" not in key)
+    for what, names in (("missing", sorted(report["missing_keys"])), ("unread", unread)):
+        if names:
+            raise InvalidInput(
+                f"{option} must hold the weights of {architecture} and no others",
+                got=f"{len(names)} {what} ({names[0]} …) in {source}",
+                repair="save it with the class it was trained as, or correct architectures in its config.json",
+            )
+    return model.eval()
+
+
 def check_label_order(config: PreTrainedConfig, task: Task, *, option: str) -> None:
     """Refuses a classifier that has the task's label names under other ids: its predictions would count as others.
 
@@ -121,4 +146,4 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
     return model
 
 
-__all__ = ["check_label_order", "from_pretrained", "load_classifier", "load_config"]
+__all__ = ["check_label_order", "from_pretrained", "load_classifier", "load_config", "open_as_trained"]

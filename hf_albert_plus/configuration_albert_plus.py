@@ -137,8 +137,8 @@ class AlbertPlusConfig(PreTrainedConfig):
     classifier_dropout_prob: float | int = 0.1
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
+    initializer_range: float | int = 0.02
+    layer_norm_eps: float | int = 1e-12
     pad_token_id: int | None = 0
     bos_token_id: int | None = 2
     eos_token_id: int | list[int] | None = 3
@@ -152,6 +152,9 @@ class AlbertPlusConfig(PreTrainedConfig):
                      "intermediate_size", "num_feedforward_networks", "max_position_embeddings"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}; use a positive number")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}; leave it out for its default")
         if self.type_vocab_size < 0:
             raise ValueError(
                 f"type_vocab_size must be at least 0, got {self.type_vocab_size}; use 0 for no token types"

@@ -20,12 +20,13 @@ class StageConflict(AlbertPlusError):
 class ParityError(AlbertPlusError):
     """An export does not compute what its model computes."""
 
-    def __init__(self, *, output: str, max_abs: float, tolerance: float, inputs: str):
+    def __init__(self, outputs: list[tuple[str, float, str]], *, tolerance: float):
+        found = "; ".join(f"{name} {max_abs:.3g} on {inputs}" for name, max_abs, inputs in outputs)
         super().__init__(
-            f"{output} of the exported graph may differ by at most {tolerance:g} from the model's, got {max_abs:.3g} "
-            f"on {inputs}; nothing was written: check that the model is in fp32 and its weights are finite"
+            f"outputs of the exported graph may differ by at most {tolerance:g} from the model's, got {found}; "
+            "nothing was written: check that the model is in fp32 and its weights are finite"
         )
-        self.output, self.max_abs, self.tolerance = output, max_abs, tolerance
+        self.outputs, self.tolerance = outputs, tolerance
 
 
 class QuantisationError(AlbertPlusError):

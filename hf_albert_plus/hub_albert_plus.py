@@ -62,10 +62,9 @@ An ALBERT-plus encoder: layers share the blocks counted here.
 {rows}
 
 ```python
-from transformers import AutoTokenizer, {auto_class}
+from transformers import {auto_class}
 
 model = {auto_class}.from_pretrained("{repo_id}", trust_remote_code=True)
-tokenizer = AutoTokenizer.from_pretrained("{repo_id}", trust_remote_code=True)
 ```
 
 With `import hf_albert_plus` first, `trust_remote_code` is not needed.

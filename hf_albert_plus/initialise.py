@@ -6,9 +6,9 @@ import torch
 from transformers import PreTrainedModel
 
 from .configuration_albert_plus import AlbertPlusConfig
-from .conversion import CONVERTIBLE, converted_config, head_of, to_albert_plus
-from .conversion.heads import albert_plus_class
+from .conversion import CONVERTIBLE, head_of, to_albert_plus
 from .errors import InvalidInput
+from .heads import albert_plus_class
 
 Initialisation = Literal["auto", "average", "first", "svd", "random"]
 _SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
@@ -21,15 +21,18 @@ def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | N
     if theirs.model_type not in CONVERTIBLE:
         return f"{theirs.model_type} weights have no exact conversion to start from"
     if theirs.model_type != AlbertPlusConfig.model_type:
-        theirs = converted_config(theirs, head=head_of(type(source).__name__, option="the model"))
+        try:
+            theirs = to_albert_plus(source).config
+        except InvalidInput as error:
+            return f"the source has no exact conversion to start from ({error.got})"
     for name in _SAME:
         if getattr(theirs, name) != getattr(config, name):
             return f"{name} differs ({getattr(theirs, name)} in the source, {getattr(config, name)} in the new model)"
     for name in ("embedding_size", "max_position_embeddings", "type_vocab_size"):
         if getattr(theirs, name) < getattr(config, name):
             return f"{name} grows ({getattr(theirs, name)} in the source, {getattr(config, name)} in the new model)"
-    if config.trigram_embeddings and theirs.embedding_size != config.embedding_size:
-        return f"embedding_size differs ({theirs.embedding_size} in the source) beside trigram embeddings"
+    if theirs.embedding_size != config.embedding_size and (config.trigram_embeddings or config.norm_type == "no_norm"):
+        return f"embedding_size differs ({theirs.embedding_size} in the source) beside trigram embeddings or no_norm"
     return None
 
 
@@ -81,7 +84,7 @@ def initialise(
                 states = [their_blocks[old_map[layer]].state_dict() for layer in members]
                 blocks[block].load_state_dict(_combine(states, combination))
         fresh = _copy_rest(model, ours)
-    parts = [f"{combination} of the source's layers" if chosen is None else f"the source's layers {chosen}"]
+    parts = [f"{combination} of the source's layers" + ("" if chosen is None else f" {chosen}")]
     if config.embedding_size < ours.config.embedding_size:
         parts.append("embeddings by truncated SVD")
     if fresh:
@@ -130,8 +133,9 @@ def _rank_one_mean(stacked: torch.Tensor) -> torch.Tensor:
 def _copy_rest(model: Any, source: Any) -> list[str]:
     """Copies pooler and head. Returns the modules whose sizes differ, which keep their random start."""
     state, fresh = source.state_dict(), set()
+    done = ("embeddings.", "encoder.", *(("predictions.decoder.",) if model.config.tie_word_embeddings else ()))
     for name, tensor in model.state_dict().items():
-        if any(part in name for part in ("embeddings.", "encoder.", "predictions.decoder.weight")):
+        if any(part in name for part in done):
             continue
         if name in state and state[name].shape == tensor.shape:
             tensor.copy_(state[name])

@@ -64,11 +64,15 @@ class AlbertPlusEmbeddings(nn.Module):
         if self.trigram and self.projection is not None:
             padded = nn.functional.pad(embeddings, (0, 0, 1, 1))
             embeddings = self.projection(torch.cat([padded[:, 2:], embeddings, padded[:, :-2]], dim=-1))
+            # MobileBERT's order of addition: without norms, the last bits of a sum grow over the layers.
+            embeddings = embeddings + self.position_embeddings(position_ids)
         if self.token_type_embeddings is not None:
             if token_type_ids is None:
                 token_type_ids = torch.zeros(batch, length, dtype=torch.long, device=embeddings.device)
             embeddings = embeddings + self.token_type_embeddings(token_type_ids)
-        embeddings = self.dropout(self.layer_norm(embeddings + self.position_embeddings(position_ids)))
+        if not self.trigram:
+            embeddings = embeddings + self.position_embeddings(position_ids)
+        embeddings = self.dropout(self.layer_norm(embeddings))
         return embeddings if self.trigram or self.projection is None else self.projection(embeddings)
 
 

@@ -40,6 +40,7 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
     config: AlbertPlusConfig
     base_model_prefix = "albert_plus"
     supports_gradient_checkpointing = True
+    counts_every_label = True
     _no_split_modules = ["AlbertPlusEmbeddings", "AlbertPlusAttention", "AlbertPlusFeedForwardBlock"]  # noqa: RUF012
     _supports_sdpa = True
     _supports_flash_attn = True
@@ -140,7 +141,8 @@ class AlbertPlusWithMLMHead(AlbertPlusPreTrainedModel):
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         self.predictions.decoder = new_embeddings
-        self.predictions.bias = new_embeddings.bias
+        is_tied = self.config.tie_word_embeddings
+        self.predictions.bias = new_embeddings.bias if is_tied else nn.Parameter(new_embeddings.bias.detach().clone())
 
 
 class AlbertPlusForMaskedLM(AlbertPlusWithMLMHead):
@@ -210,10 +212,12 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
         inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.LongTensor | None = None,
         sentence_order_label: torch.LongTensor | None = None,
+        num_sentences_in_batch: torch.Tensor | int | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> AlbertPlusForPreTrainingOutput:
         """`labels` `[B, S]` (-100 where not masked), `sentence_order_label` `[B]` (0 in order, 1 swapped). Their mean
-        cross-entropies are added, unweighted; either alone is the loss where the other is not given."""
+        cross-entropies are added, unweighted; either alone is the loss where the other is not given.
+        `num_sentences_in_batch` is the number of sentence orders over all accumulated batches (`AccumulatingTrainer`)."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         outputs = self.albert_plus(*inputs, return_dict=True, **kwargs)
         logits_BSV = self.predictions(outputs.last_hidden_state)
@@ -223,9 +227,11 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
             losses.append(self.loss_function(logits_BSV, labels, vocab_size=self.config.vocab_size, **kwargs))
         if sentence_order_label is not None:
             sop_loss = nn.functional.cross_entropy(sop_logits.float(), sentence_order_label.view(-1))
-            # The Trainer counts the masked tokens: a batch weighs here as much as it does in their mean.
-            counted = sentence_order_label if labels is None else labels
-            losses.append(sop_loss * _share_of_mean(counted, kwargs.get("num_items_in_batch")))
+            if num_sentences_in_batch is not None or labels is None:
+                losses.append(sop_loss * _share_of_mean(sentence_order_label, num_sentences_in_batch))
+            else:
+                # The plain Trainer counts masked tokens alone: a batch weighs as much as it does in their mean.
+                losses.append(sop_loss * _share_of_mean(labels, kwargs.get("num_items_in_batch")))
         return AlbertPlusForPreTrainingOutput(
             loss=sum(losses) if losses else None,
             prediction_logits=logits_BSV,
@@ -367,7 +373,11 @@ class AlbertPlusForMultipleChoice(AlbertPlusPreTrainedModel):
         """Inputs `[B, C, S]` -> logits `[B, C]`; with `labels` `[B]` also the mean cross-entropy. Hidden states and
         attentions have B·C rows."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
-        choices = cast(torch.Tensor, input_ids if inputs_embeds is None else inputs_embeds).shape[1]
+        given: Any = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None or given.dim() != (3 if inputs_embeds is None else 4):
+            shape = None if given is None else tuple(given.shape)
+            raise ValueError(f"multiple choice reads input_ids [B, C, S] or inputs_embeds [B, C, S, E], got {shape}")
+        choices = given.shape[1]
         rows = (None if tensor is None else tensor.flatten(0, 1) for tensor in inputs)
         outputs = self.albert_plus(*rows, return_dict=True, **kwargs)
         logits_BC = self.classifier(self.dropout(outputs.pooler_output)).view(-1, choices)

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 
+from .accumulation import AccumulatingTrainer
 from .errors import InvalidInput
 from .progress import bar
 from .records import CHECKPOINTS, discard
@@ -78,7 +79,7 @@ def train(
     settings: TrainSettings,
     directory: Path,
     description: str,
-    trainer_class: type[Trainer] = Trainer,
+    trainer_class: type[Trainer] = AccumulatingTrainer,
     checkpoint_seconds: float = 60,
     **trainer_options: Any,
 ) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from transformers import PreTrainedConfig
 from .configuration_albert_plus import AlbertPlusConfig
 from .errors import InvalidInput, suggest
 
+_FIELDS = tuple(AlbertPlusConfig.__annotations__)
+_LABELS = ("id2label", "label2id", "problem_type")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -113,16 +116,13 @@ def derived_config(
     Raises:
         InvalidInput: no such variant, no such field, or values that do not fit together.
     """
-    own = {name: getattr(source, name) for name in AlbertPlusConfig.__annotations__ if name != "model_type"}
-    fields = {**own, **(get_variant(variant).fields if variant is not None else {})}
-    for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id"):
-        fields[name] = own[name]
+    base = source if variant is None else variant_config(variant)
+    fields = {name: getattr(base, name) for name in _FIELDS}
+    for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", *_LABELS):
+        fields[name] = getattr(source, name)
     for name in ("max_position_embeddings", "type_vocab_size"):
-        fields[name] = min(fields[name], own[name])
-    config = build_config({**fields, **(overrides or {})})
-    config.id2label, config.label2id = source.id2label, source.label2id
-    config.problem_type = source.problem_type
-    return config
+        fields[name] = min(fields[name], getattr(source, name))
+    return build_config({**fields, **(overrides or {})})
 
 
 def student_of(teacher: PreTrainedConfig, *, overrides: dict[str, Any] | None = None) -> AlbertPlusConfig:
@@ -152,7 +152,10 @@ def _as_albert_plus(teacher: PreTrainedConfig) -> AlbertPlusConfig:
 
     if isinstance(teacher, AlbertPlusConfig):
         return teacher
-    if teacher.model_type in FAMILIES:
+    if (
+        teacher.model_type in FAMILIES
+        and FAMILIES[teacher.model_type].obstacle(teacher, "ForSequenceClassification") is None
+    ):
         return converted_config(teacher, head="ForSequenceClassification")
     types = getattr(teacher, "type_vocab_size", 0) or 0
     return build_config(
@@ -180,7 +183,7 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
     """
     from huggingface_hub.errors import StrictDataclassError
 
-    known = list(AlbertPlusConfig.__dataclass_fields__)
+    known = [*_FIELDS, *_LABELS, "num_labels"]
     for name in fields:
         if name not in known:
             raise InvalidInput(

@@ -12,7 +12,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import flash_attention_mask
 
 from hf_albert_plus import AlbertPlusForPreTraining, AlbertPlusForSequenceClassification, AlbertPlusModel
-from hf_albert_plus.conversion.heads import HEADS, albert_plus_class
+from hf_albert_plus.heads import HEADS, albert_plus_class
 from tests.conftest import pair_inputs, randomise, small_config
 
 ARCHITECTURES = {
@@ -141,20 +141,28 @@ def test_gradients_are_those_of_finite_differences(fields):
     torch.testing.assert_close((losses[0] - losses[1]) / (2 * epsilon), expected, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("training", [False, True])
-@every_architecture
-def test_compiles_to_one_graph(fields, training):
+@pytest.mark.parametrize(
+    ("name", "head", "training"),
+    [(name, "ForSequenceClassification", training) for name in ARCHITECTURES for training in (False, True)]
+    + [("all shared", head, True) for head in HEADS if head != "ForSequenceClassification"],
+)
+def test_compiles_to_one_graph(name, head, training):
     """A graph break would raise. Lengths are dynamic: the second shape must not compile again."""
     torch.compiler.reset()
     # transformers infers problem_type in the first call, which would be another graph.
-    fields = {"classifier_dropout_prob": 0.0, "problem_type": "single_label_classification", **fields}
-    model = randomise(AlbertPlusForSequenceClassification(small_config(**fields)))
+    fixed = {"classifier_dropout_prob": 0.0, "problem_type": "single_label_classification"}
+    model = randomise(albert_plus_class(head)(small_config(**fixed, **ARCHITECTURES[name])))
     model.train(training)
     counter = torch._dynamo.testing.CompileCounterWithBackend("eager")
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
     for shape in ({"batch": 3, "length": 11}, {"batch": 4, "length": 9}):
-        inputs = {**_inputs(model, **shape), "labels": torch.arange(shape["batch"]) % 2}
-        torch.testing.assert_close(compiled(**inputs).loss, model(**inputs).loss, atol=1e-6, rtol=1e-5)
+        inputs = _inputs(model, **shape)
+        if head == "ForSequenceClassification":
+            inputs["labels"] = torch.arange(shape["batch"]) % 2
+        if head == "ForMultipleChoice":
+            inputs = {key: tensor[:, None].repeat(1, 2, 1) for key, tensor in inputs.items()}
+        for one, other in zip(compiled(**inputs).to_tuple(), model(**inputs).to_tuple(), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
     assert counter.frame_count == 1
 
 
@@ -218,11 +226,17 @@ def test_resizing_keeps_words_decoder_and_bias_together(tmp_path, fields, head):
         torch.testing.assert_close(again(**inputs)[0], model(**inputs)[0], atol=1e-6, rtol=0)
 
 
-def test_without_tying_the_decoder_is_its_own():
-    model = AlbertPlusForPreTraining(small_config(tie_word_embeddings=False))
+def test_without_tying_the_decoder_is_its_own(tmp_path):
+    model = randomise(AlbertPlusForPreTraining(small_config(tie_word_embeddings=False)))
     assert model.predictions.decoder.weight is not model.get_input_embeddings().weight
     shared = AlbertPlusForPreTraining(small_config())
     assert model.num_parameters() == shared.num_parameters() + 120 * 16 + 120
+    model.resize_token_embeddings(131, mean_resizing=False)
+    model.save_pretrained(tmp_path)
+    again, report = AlbertPlusForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"]
+    with torch.no_grad():
+        torch.testing.assert_close(again.eval()(**pair_inputs(131))[0], model(**pair_inputs(131))[0], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -61,6 +61,9 @@ def test_groups_are_exact_where_the_float_formula_of_2019_is_not():
         ({"bottleneck_size": 32}, ["bottleneck_size", "hidden_size (32)", "got 32"]),
         ({"bottleneck_size": 10}, ["bottleneck_size (10)", "num_attention_heads (4)", "use one of"]),
         ({"num_feedforward_networks": 0}, ["num_feedforward_networks", "got 0"]),
+        ({"layer_norm_eps": -1.0}, ["layer_norm_eps", "-1.0"]),
+        ({"layer_norm_eps": float("nan")}, ["layer_norm_eps", "nan"]),
+        ({"initializer_range": 2}, ["initializer_range", "got 2"]),
         ({"type_vocab_size": -1}, ["type_vocab_size", "got -1", "use 0"]),
     ],
 )

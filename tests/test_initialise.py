@@ -10,6 +10,7 @@ from transformers import (
     BertForPreTraining,
     BertForSequenceClassification,
     BertForTokenClassification,
+    MobileBertConfig,
 )
 
 from hf_albert_plus.conversion import max_difference
@@ -123,7 +124,7 @@ def test_svd_takes_what_layers_have_in_common(teacher):
 def test_layer_selection_copies_the_named_layers(teacher):
     config = student_of(teacher.config, overrides={"attention_sharing": "none", "ffn_sharing": "none"})
     student, name = initialise(teacher, config, method="average", layers=[1, 3])
-    assert name == "the source's layers [1, 3]"
+    assert name == "average of the source's layers [1, 3]"
     for block, layer in ((0, 1), (1, 3)):
         torch.testing.assert_close(
             student.albert_plus.encoder.attention[block].value.weight,
@@ -172,3 +173,20 @@ def test_fewer_token_types_and_positions(teacher):
 def test_what_weights_cannot_fill_is_refused(teacher, fields, words):
     with pytest.raises(InvalidInput, match=words):
         initialise(teacher, student_of(teacher.config, overrides=fields), method="average")
+
+
+def test_an_untied_decoder_comes_along():
+    source = randomise(BertForPreTraining(BertConfig(**SMALL, tie_word_embeddings=False)))
+    same = {"num_hidden_layers": 4, "attention_sharing": "none", "ffn_sharing": "none", "embedding_size": 32}
+    model, _ = initialise(
+        source, student_of(source.config, overrides={**same, "tie_word_embeddings": False}), method="first"
+    )
+    assert max_difference(source, model) <= 1e-6
+
+
+def test_auto_starts_at_random_where_the_source_does_not_convert():
+    source = AlbertForMaskedLM(AlbertConfig(**SMALL, embedding_size=32))
+    _, name = initialise(source, student_of(source.config), method="auto")
+    assert name.startswith("random: the source has no exact conversion to start from (32 for both")
+    layer_norms = MobileBertConfig(**SMALL, intra_bottleneck_size=16, normalization_type="layer_norm")
+    assert student_of(layer_norms).hidden_size == 32

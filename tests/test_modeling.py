@@ -14,7 +14,7 @@ from hf_albert_plus import (
     AlbertPlusForSequenceClassification,
     AlbertPlusModel,
 )
-from hf_albert_plus.conversion.heads import HEADS, albert_plus_class, auto_class
+from hf_albert_plus.heads import HEADS, albert_plus_class, auto_class
 from tests.conftest import pair_inputs, randomise, small_config
 
 IDS = torch.ones(1, 4, dtype=torch.long)

@@ -121,13 +121,37 @@ def test_v1_and_v2_differ_in_dropout():
     assert variant_config("albert-xxlarge-v1").hidden_dropout_prob == 0
 
 
-def test_a_derived_config_keeps_words_and_labels_and_no_more_positions():
-    source = small_config(vocab_size=77, pad_token_id=3, type_vocab_size=0, id2label={0: "a", 1: "b", 2: "c"})
-    config = derived_config(source, variant="bert-tiny", overrides={"ffn_sharing": "all"})
-    assert (config.vocab_size, config.pad_token_id, config.type_vocab_size, config.num_labels) == (77, 3, 0, 3)
-    assert (config.max_position_embeddings, config.hidden_size, config.ffn_map) == (64, 128, (0, 0))
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_derived_config_is_the_variant_with_the_sources_words_and_labels(name):
+    """Whatever the source is like: all of its own architecture is left behind."""
+    source = small_config(
+        vocab_size=77, pad_token_id=3, type_vocab_size=1, id2label={0: "a", 1: "b", 2: "c"}, norm_type="no_norm",
+        bottleneck_size=16, num_feedforward_networks=3, pooler="none", hidden_act="relu", embedding_size=24,
+        hidden_dropout_prob=0.3, layer_norm_eps=1e-3,
+    )  # fmt: skip
+    config, variant = derived_config(source, variant=name), variant_config(name)
+    kept = {"vocab_size": 77, "pad_token_id": 3, "max_position_embeddings": 64}
+    for field in type(config).__annotations__:
+        expected = (
+            min(variant.type_vocab_size, 1) if field == "type_vocab_size" else kept.get(field, getattr(variant, field))
+        )
+        assert getattr(config, field) == expected, field
+    assert config.id2label == {0: "a", 1: "b", 2: "c"}
+
+
+def test_overrides_win_over_the_source():
+    settings = {"id2label": {0: "x"}, "label2id": {"x": 0}, "problem_type": "regression", "ffn_sharing": 2}
+    config = derived_config(small_config(), variant=None, overrides=settings)
+    assert (config.num_labels, config.problem_type, config.ffn_map) == (1, "regression", (0, 0, 1, 1))
+    assert config.hidden_size == 32
     with pytest.raises(InvalidInput, match="'albert-base-v1'"):
-        derived_config(source, variant="albert-base")
+        derived_config(small_config(), variant="albert-base")
+
+
+@pytest.mark.parametrize("name", ["model_type", "attribute_map", "architectures", "dtype", "auto_map", "num_layers"])
+def test_what_is_no_field_of_an_architecture_is_refused(name):
+    with pytest.raises(InvalidInput, match=f"got '{name}'"):
+        variant_config("bert-tiny", overrides={name: 1})
 
 
 @pytest.mark.parametrize("text", ["", "1,", "a,b", "1;2", "-1"])

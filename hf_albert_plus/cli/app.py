@@ -211,12 +211,12 @@ def distill(
     epilog="Example: albert-plus export demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported"
 )
 def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Classifier directory.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory, of any head.")],
     to: Annotated[list[str], typer.Option("--to", help="onnx or onnx-int8; repeat for both.")],
     out: o.Out,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Export a classifier to ONNX, fp32 and int8, verified and counted."""
+    """Export a model to ONNX, fp32 and int8, verified and counted."""
     start(None)
     from hf_albert_plus.export.stage import export as stage
 
@@ -229,7 +229,7 @@ def export(
                 else ""
             )
             notes.print(
-                f"{name}: {facts['bytes'] / 1e6:.1f} MB, logits within {facts['max_abs_logit_difference']:.2g} of the model's{counts}"
+                f"{name}: {facts['bytes'] / 1e6:.1f} MB, outputs within {facts['max_abs_difference']:.2g} of the model's{counts}"
             )
     done(record, out, as_json=as_json)
 

@@ -1,10 +1,10 @@
 """Conversions that keep the function: checkpoints of transformers' architectures <-> ALBERT-plus models."""
 
+from ..heads import HEADS, head_of
 from .compare import max_difference
 from .families import CONVERTIBLE, FAMILIES
-from .heads import HEADS, head_of
 from .models import converted_config, from_albert_plus, to_albert_plus
-from .stage import convert, open_as_trained
+from .stage import convert
 
 __all__ = [
     "CONVERTIBLE",
@@ -15,6 +15,5 @@ __all__ = [
     "from_albert_plus",
     "head_of",
     "max_difference",
-    "open_as_trained",
     "to_albert_plus",
 ]

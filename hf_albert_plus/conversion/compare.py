@@ -18,7 +18,7 @@ def random_batch(model: PreTrainedModel, *, choices: bool = False) -> dict[str, 
     row is padded on the right, with the padding token where there is one, since RoBERTa counts positions by it."""
     config = model.config
     generator = torch.Generator().manual_seed(0)
-    length = min(24, config.max_position_embeddings // 2)
+    length = min(24, max(config.max_position_embeddings // 2, 1))
     ids = torch.randint(config.vocab_size - 1, (4, length), generator=generator)
     padding = config.pad_token_id or 0
     ids += (ids >= padding).long()
@@ -33,7 +33,8 @@ def random_batch(model: PreTrainedModel, *, choices: bool = False) -> dict[str, 
 
 @torch.no_grad()
 def max_difference(first: PreTrainedModel, second: PreTrainedModel) -> float:
-    """Largest difference between two models of one head, over all their outputs and hidden states at real tokens.
+    """Largest difference between two models of one head in eval mode, over all their outputs and hidden states at real
+    tokens. A tensor that reaches beyond 1 is measured relative to its largest value.
 
     Raises:
         ValueError: the models have another number of layers, or no output in common.
@@ -45,7 +46,11 @@ def max_difference(first: PreTrainedModel, second: PreTrainedModel) -> float:
     )
     batch = random_batch(fewer, choices=choices)
     kept = batch["attention_mask"].bool()
-    outputs = [_named(model(**batch, output_hidden_states=True)) for model in (first, second)]
+    outputs = []
+    for model in (first, second):
+        was_training = model.training
+        outputs.append(_named(model.eval()(**batch, output_hidden_states=True)))
+        model.train(was_training)
     common = outputs[0].keys() & outputs[1].keys()
     if not common - {"hidden_states"}:
         raise ValueError(f"no output in common: {sorted(outputs[0])} and {sorted(outputs[1])}")
@@ -63,8 +68,9 @@ def _named(output: Any) -> dict[str, tuple[torch.Tensor, ...]]:
 
 
 def _difference(one: torch.Tensor, other: torch.Tensor, *, kept: torch.Tensor | None) -> torch.Tensor:
-    difference = (one - other).abs()
-    return difference.max() if kept is None else difference[kept].max()
+    if kept is not None:
+        one, other = one[kept], other[kept]
+    return (one - other).abs().max() / one.abs().max().clamp(min=1)
 
 
 __all__ = ["max_difference", "random_batch"]

@@ -224,6 +224,8 @@ def _roberta_offset(config: Any) -> int:
 
 
 def _roberta_obstacle(config: Any, head: str) -> str | None:
+    if config.pad_token_id is None:
+        return "pad_token_id None: its positions are counted from that token's"
     if head == "ForMaskedLM" and config.hidden_act != "gelu":
         return f"hidden_act {config.hidden_act!r}: its head always has gelu, the head here has hidden_act"
     return _decoder_obstacle(config, head)

@@ -9,8 +9,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput, suggest
+from ..heads import albert_plus_class, head_of
 from .families import CONVERTIBLE, FAMILIES, Family, albert_blocks
-from .heads import albert_plus_class, head_of
 
 _POOLED = ("Model", "ForPreTraining", "ForSequenceClassification", "ForMultipleChoice")
 _BACK = ("albert", "bert")
@@ -49,6 +49,8 @@ def to_albert_plus(model: PreTrainedModel) -> PreTrainedModel:
     family = _family(source)
     head = head_of(type(model).__name__, option="the model")
     config = converted_config(source, head=head)
+    if head == "Model" and getattr(model, "pooler", None) is None:
+        config.pooler = "none"
     modules = family.modules(source, config, head)
     tensors, unread = {}, []
     for key, tensor in model.state_dict().items():
@@ -144,10 +146,15 @@ def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedCo
         raise InvalidInput(
             f"{FAMILIES[to].name} must be able to compute what the model does",
             got="; ".join(obstacles),
-            repair=f"keep it as it is, or convert --to {'bert' if to == 'albert' else 'albert'}",
+            repair="keep it as an ALBERT-plus model"
+            if to == "bert" and ours.attention_map != ours.ffn_map
+            else f"keep it as an ALBERT-plus model, or try --to {'bert' if to == 'albert' else 'albert'}",
         )
     fields = {theirs: getattr(ours, mine) for theirs, mine in FAMILIES[to].fields.items()}
     fields["type_vocab_size"] = max(ours.type_vocab_size, 1)
+    if head in ("ForQuestionAnswering", "ForPreTraining"):
+        # Heads of two outputs by themselves here, by their number of labels there.
+        fields = {name: value for name, value in fields.items() if name not in ("id2label", "label2id")}
     if to == "bert":
         return transformers.BertConfig(
             **fields, num_hidden_layers=ours.num_hidden_layers, classifier_dropout=ours.classifier_dropout_prob
@@ -179,15 +186,21 @@ def _load(
     kind: Any, config: PreTrainedConfig, tensors: dict[str, torch.Tensor], *, unread: Iterable[str]
 ) -> PreTrainedModel:
     loaded: Any = kind.from_pretrained(
-        None, config=config, state_dict=tensors, output_loading_info=True, dtype=torch.float32
+        None,
+        config=config,
+        state_dict=tensors,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        dtype=torch.float32,
     )
     model, report = loaded
     left = sorted([*unread, *report["unexpected_keys"]])
     missing = sorted(report["missing_keys"])
-    if left or missing:
+    other_shapes = sorted(str(key) for key, *_ in report["mismatched_keys"])
+    if left or missing or other_shapes:
         raise InvalidInput(
-            "every tensor must have a counterpart",
-            got=f"unread {left}, missing {missing}",
+            "every tensor must have a counterpart of its shape",
+            got=f"unread {left}, missing {missing}, of another shape {other_shapes}",
             repair="convert a checkpoint of an unmodified architecture",
         )
     return model.eval()

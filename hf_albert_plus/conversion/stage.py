@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import from_pretrained, load_config
+from ..checkpoints import load_config, open_as_trained
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
 from ..glue import load_tokenizer
 from ..records import Record, parent, run_stage
 from .compare import max_difference
 from .families import CONVERTIBLE
-from .heads import auto_class, head_of
 from .models import from_albert_plus, to_albert_plus
 
 if TYPE_CHECKING:
@@ -21,31 +20,15 @@ if TYPE_CHECKING:
 _TOLERANCE = 1e-4
 
 
-def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
-    """Opens a checkpoint with the head it was saved with, in fp32.
-
-    Raises:
-        InvalidInput: an architecture or head that does not convert, or weights that are missing or left over.
-    """
-    config = load_config(source, option=option)
+def _open(source: str) -> PreTrainedModel:
+    config = load_config(source, option="SOURCE")
     if config.model_type not in CONVERTIBLE:
         raise InvalidInput(
-            f"{option} must be of one of the architectures {', '.join(CONVERTIBLE)}",
+            f"SOURCE must be of one of the architectures {', '.join(CONVERTIBLE)}",
             got=f"{config.model_type} in {source}",
             repair="start from one of those, or distil this model into a student with albert-plus distill",
         )
-    architecture = (config.architectures or ["no architecture in its config"])[0]
-    head = head_of(architecture, option=f"{option} ({source})")
-    model, report = from_pretrained(auto_class(head), source, option=option)
-    unread = sorted(key for key in report["unexpected_keys"] if "position_ids" not in key)
-    for what, names in (("missing", sorted(report["missing_keys"])), ("unread", unread)):
-        if names:
-            raise InvalidInput(
-                f"{option} must hold the weights of {architecture} and no others",
-                got=f"{len(names)} {what} ({names[0]} …) in {source}",
-                repair="save it with the class it was trained as, or correct architectures in its config.json",
-            )
-    return model.eval()
+    return open_as_trained(source, option="SOURCE")
 
 
 def convert(
@@ -79,8 +62,15 @@ def convert(
             repair="convert twice, the second time with --to",
         )
 
+    if initialise != "average" and not starts_new:
+        raise InvalidInput(
+            "--initialise says how to start another model, with --variant, --set or --layers",
+            got=f"--initialise {initialise} alone",
+            repair="leave it out to keep the function, or say which model to start",
+        )
+
     def work(directory: Path) -> dict[str, Any]:
-        model = open_as_trained(source, option="SOURCE")
+        model = _open(source)
         if starts_new:
             converted, facts = _start(
                 model, variant=variant, overrides=overrides or {}, method=initialise, layers=layers
@@ -134,4 +124,4 @@ def _start(
     return started, {"initialised": name}
 
 
-__all__ = ["convert", "open_as_trained"]
+__all__ = ["convert"]

@@ -39,8 +39,18 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
             got=f"{len(tokenizer)} in {source}",
             repair="use the tokenizer that the model was trained with",
         )
+    if len(tokenizer.get_vocab()) <= len(set(tokenizer.all_special_ids)):
+        # transformers 5 makes up an empty tokenizer where there are no files.
+        raise InvalidInput(
+            "a model directory must hold its tokenizer",
+            got=f"{source} without a vocabulary",
+            repair="save the tokenizer into it",
+        )
     names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
-    tokenizer.model_input_names = [*names, "token_type_ids"] if reads_token_types(config) else names
+    names = [*names, "token_type_ids"] if reads_token_types(config) else names
+    tokenizer.model_input_names = names
+    # Classes that have names of their own save only what they were made with.
+    tokenizer.init_kwargs["model_input_names"] = names
     return tokenizer
 
 

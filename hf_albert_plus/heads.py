@@ -4,8 +4,8 @@ from typing import Any
 
 import transformers
 
-from .. import modeling_albert_plus as modeling
-from ..errors import InvalidInput
+from . import modeling_albert_plus as modeling
+from .errors import InvalidInput
 
 HEADS = (
     "Model",
@@ -25,7 +25,7 @@ def head_of(architecture: str, *, option: str) -> str:
         InvalidInput: none of `HEADS`.
     """
     for head in HEADS:
-        if architecture.endswith(head):
+        if architecture.endswith(head) and not architecture.endswith("LMHeadModel"):
             return head
     raise InvalidInput(
         f"{option} must be an encoder with one of the heads {', '.join(HEADS)}",
