@@ -167,10 +167,11 @@ def test_no_token_types_become_zeros():
             "albert",
             r"not one of groups: \[0, 1, 1, 0\]",
         ),
-        ({}, "bert", "embedding_size 16 beside hidden_size 32"),
+        ({}, "bert", "embedding_size 16 beside hidden_size 32; use --to albert"),
+        ({"attention_sharing": "none", "embedding_size": 32}, "albert", "shared differently; use --to bert"),
         ({"norm_type": "no_norm"}, "albert", "norm_type 'no_norm'"),
         ({"bottleneck_size": 16, "num_feedforward_networks": 2}, "albert", "networks 2; bottleneck_size 16"),
-        ({"pooler": "relu"}, "albert", "pooler 'relu'"),
+        ({"pooler": "relu", "embedding_size": 32}, "albert", "pooler 'relu'; keep it as an ALBERT-plus model"),
         ({}, "robreta", "'robreta'"),
     ],
 )

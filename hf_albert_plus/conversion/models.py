@@ -131,7 +131,8 @@ def _mend(
             )
 
 
-def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedConfig:
+def _obstacles(ours: AlbertPlusConfig, *, head: str, to: str) -> list[str]:
+    """What that architecture cannot compute."""
     wanted = {"norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
               "trigram_embeddings": False, **({"pooler": "tanh"} if head in _POOLED else {})}  # fmt: skip
     obstacles = [f"{name} {getattr(ours, name)!r}" for name, value in wanted.items() if getattr(ours, name) != value]
@@ -139,16 +140,19 @@ def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedCo
         obstacles.append(f"embedding_size {ours.embedding_size} beside hidden_size {ours.hidden_size}")
     if to == "albert" and ours.attention_map != ours.ffn_map:
         obstacles.append("attention and feed-forward blocks that are shared differently")
-    groups = _groups(ours) if to == "albert" and not obstacles else None
-    if to == "albert" and not obstacles and groups is None:
+    elif to == "albert" and _groups(ours) is None:
         obstacles.append(f"a sharing map that is not one of groups: {list(ours.attention_map)}")
+    return obstacles
+
+
+def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedConfig:
+    obstacles = _obstacles(ours, head=head, to=to)
     if obstacles:
+        others = [other for other in _BACK if not _obstacles(ours, head=head, to=other)]
         raise InvalidInput(
             f"{FAMILIES[to].name} must be able to compute what the model does",
             got="; ".join(obstacles),
-            repair="keep it as an ALBERT-plus model"
-            if to == "bert" and ours.attention_map != ours.ffn_map
-            else f"keep it as an ALBERT-plus model, or try --to {'bert' if to == 'albert' else 'albert'}",
+            repair=f"use --to {others[0]}" if others else "keep it as an ALBERT-plus model",
         )
     fields = {theirs: getattr(ours, mine) for theirs, mine in FAMILIES[to].fields.items()}
     fields["type_vocab_size"] = max(ours.type_vocab_size, 1)
@@ -161,14 +165,15 @@ def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedCo
         )
     return transformers.AlbertConfig(
         **fields,
-        **(groups or {}),
+        **(_groups(ours) or {}),
         embedding_size=ours.embedding_size,
         classifier_dropout_prob=ours.classifier_dropout_prob,
     )
 
 
 def _groups(ours: AlbertPlusConfig) -> dict[str, Any] | None:
-    """The fields of transformers' ALBERT whose layers run our blocks, with as few inner layers as do."""
+    """The fields of transformers' ALBERT whose layers run our blocks, with as few inner layers as do, or None. Attention and
+    feed-forward blocks are shared alike."""
     depth = ours.num_hidden_layers
     for inner in (n for n in range(1, depth + 1) if depth % n == 0):
         for groups in range(1, depth // inner + 1):
