@@ -153,8 +153,8 @@ class AlbertPlusConfig(PreTrainedConfig):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}; use a positive number")
         for name in ("initializer_range", "layer_norm_eps"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}; leave it out for its default")
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}; leave it out for its default")
         if self.type_vocab_size < 0:
             raise ValueError(
                 f"type_vocab_size must be at least 0, got {self.type_vocab_size}; use 0 for no token types"

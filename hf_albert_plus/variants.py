@@ -183,9 +183,9 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
     """
     from huggingface_hub.errors import StrictDataclassError
 
-    known = [*_FIELDS, *_LABELS, "num_labels"]
+    known = [*_FIELDS, *_LABELS]
     for name in fields:
-        if name not in known:
+        if name not in known and name != "num_labels":
             raise InvalidInput(
                 "--set must name a field of AlbertPlusConfig", got=repr(name), repair=suggest(name, known)
             )
