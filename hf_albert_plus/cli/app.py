@@ -128,7 +128,7 @@ def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
 
 
 app.command(epilog="Example: albert-plus variants")(variants)
-app.command(epilog="Example: albert-plus convert demo-output/encoder --out converted")(convert)
+app.command(epilog="Example: albert-plus convert demo-output/encoder --to bert --out converted")(convert)
 
 
 @app.command(
