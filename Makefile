@@ -42,8 +42,11 @@ upstream: .venv/.dev
 		rm -r $(UPSTREAM)/sdist; \
 	fi
 
+# A worker a core; a file's tests share what they prepare.
+WORKERS := -n auto --dist loadfile
+
 test: .venv/.dev upstream
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 # Type checkers do not see the mapping of export/ and eval/ into the package: they get a folder that shows it as links.
 check: .venv/.dev upstream
@@ -52,7 +55,7 @@ check: .venv/.dev upstream
 	rm -rf .typecheck && mkdir -p .typecheck/hf_albert_plus
 	ln -s $(CURDIR)/hf_albert_plus/* $(CURDIR)/export $(CURDIR)/eval .typecheck/hf_albert_plus/
 	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p hf_albert_plus
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 clean:
 	rm -rf .venv .typecheck demo-output build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -2,8 +2,9 @@
 
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import torch
@@ -12,7 +13,8 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.environment import environment
 from hf_albert_plus.eval.score import architecture_hash
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.export.engines import Engine, model_hash, physical_cores
+from hf_albert_plus.export.engines import model_hash, physical_cores, weight_files
+from hf_albert_plus.export.inputs import input_rank, longest_input
 from hf_albert_plus.progress import bar
 
 _SHAPE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
@@ -28,6 +30,15 @@ class Shape:
 
     def __str__(self) -> str:
         return f"{self.batch}x{self.length}"
+
+
+class Timed(Protocol):
+    """What is timed: an engine, or anything that is called like one."""
+
+    config: Any
+    inputs: tuple[str, ...]
+
+    def __call__(self, **tensors: torch.Tensor) -> Any: ...
 
 
 def parse_shapes(text: str) -> list[Shape]:
@@ -49,12 +60,12 @@ def parse_shapes(text: str) -> list[Shape]:
 
 def check_shapes(shapes: list[Shape], config: Any, *, name: str) -> None:
     """Refuses shapes longer than a model's positions."""
-    longest = max(shape.length for shape in shapes)
-    if longest > config.max_position_embeddings:
+    longest, positions = max(shape.length for shape in shapes), longest_input(config)
+    if longest > positions:
         raise InvalidInput(
-            f"--shapes must fit the {config.max_position_embeddings} positions of {name}",
+            f"--shapes must fit the {positions} positions of {name}",
             got=longest,
-            repair=f"use lengths up to {config.max_position_embeddings}",
+            repair=f"use lengths up to {positions}",
         )
 
 
@@ -81,14 +92,7 @@ def bench_targets(
     engines = {target.label: target.load(threads=threads) for target in targets}
     for target in targets:
         check_shapes(shapes, engines[target.label].config, name=target.label)
-    samples_ms: dict[str, dict[str, list[float]]] = {label: {} for label in engines}
-    for shape in shapes:
-        for label, values in _interleaved(engines, shape, seconds=seconds).items():
-            samples_ms[label][str(shape)] = values
-    medians = {
-        label: {shape: float(numpy.median(values)) for shape, values in per.items()}
-        for label, per in samples_ms.items()
-    }
+    timings = time_engines(engines, shapes=shapes, baseline=baseline.label, seconds=seconds)
     return {
         "kind": "latency",
         "baseline": baseline.label,
@@ -100,18 +104,10 @@ def bench_targets(
                 "runtime": target.runtime,
                 "directory": str(target.directory),
                 "parameters": _parameters(target),
-                "file_bytes": engines[target.label].file.stat().st_size,
+                "file_bytes": sum(path.stat().st_size for path in weight_files(engines[target.label].file)),
                 "model_sha256": model_hash(target.directory, target.runtime),
                 "architecture_sha256": architecture_hash(engines[target.label]),
-                "shapes": {
-                    shape: {
-                        "p50_ms": round(medians[target.label][shape], 4),
-                        "p95_ms": round(float(numpy.percentile(values, 95)), 4),
-                        "speedup": round(medians[baseline.label][shape] / medians[target.label][shape], 3),
-                        "samples_ms": [round(value, 4) for value in values],
-                    }
-                    for shape, values in samples_ms[target.label].items()
-                },
+                "shapes": timings[target.label],
             }
             for target in targets
         ],
@@ -119,9 +115,32 @@ def bench_targets(
     }
 
 
-def _interleaved(engines: dict[str, Engine], shape: Shape, *, seconds: float) -> dict[str, list[float]]:
+def time_engines(
+    engines: Mapping[str, Timed], *, shapes: list[Shape], baseline: str, seconds: float
+) -> dict[str, dict[str, Any]]:
+    """Times engines in turns.
+
+    Returns:
+        Label -> shape -> p50 and p95 in ms, the speedup of the p50 over the baseline's, every sample.
+    """
+    found: dict[str, dict[str, Any]] = {label: {} for label in engines}
+    for shape in shapes:
+        samples = _interleaved(engines, shape, seconds=seconds)
+        base = float(numpy.median(samples[baseline]))
+        for label, values in samples.items():
+            median = float(numpy.median(values))
+            found[label][str(shape)] = {
+                "p50_ms": round(median, 4),
+                "p95_ms": round(float(numpy.percentile(values, 95)), 4),
+                "speedup": round(base / median, 3),
+                "samples_ms": [round(value, 4) for value in values],
+            }
+    return found
+
+
+def _interleaved(engines: Mapping[str, Timed], shape: Shape, *, seconds: float) -> dict[str, list[float]]:
     """Samples in ms of each engine at one shape."""
-    inputs = {label: _inputs(engine, shape) for label, engine in engines.items()}
+    inputs = {label: sample_tensors(engine, shape) for label, engine in engines.items()}
     calls = {label: _calls_a_block(engine, inputs[label], seconds=seconds) for label, engine in engines.items()}
     samples: dict[str, list[float]] = {label: [] for label in engines}
     labels = list(engines)
@@ -140,7 +159,7 @@ def _interleaved(engines: dict[str, Engine], shape: Shape, *, seconds: float) ->
     return samples
 
 
-def _calls_a_block(engine: Engine, tensors: dict[str, torch.Tensor], *, seconds: float) -> int:
+def _calls_a_block(engine: Timed, tensors: dict[str, torch.Tensor], *, seconds: float) -> int:
     """Warms an engine up, and from its pace finds how many calls fill its share of the time."""
     pace = float("inf")
     for _ in range(4):
@@ -150,9 +169,9 @@ def _calls_a_block(engine: Engine, tensors: dict[str, torch.Tensor], *, seconds:
     return max(2, min(400, round(seconds / BLOCKS / pace)))
 
 
-def _inputs(engine: Engine, shape: Shape) -> dict[str, torch.Tensor]:
+def sample_tensors(engine: Timed, shape: Shape) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
-    size = (shape.batch, shape.length)
+    size = (shape.batch, shape.length) if input_rank(engine.config) == 2 else (shape.batch, 1, shape.length)
     ids = torch.randint(engine.config.vocab_size, size, generator=generator)
     values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
     return {name: values[name] for name in engine.inputs}
@@ -169,4 +188,13 @@ def _parameters(target: Target) -> int:
     return sum(int(numpy.prod(shape)) for shape in shapes)
 
 
-__all__ = ["BLOCKS", "Shape", "bench_targets", "check_shapes", "parse_shapes"]
+__all__ = [
+    "BLOCKS",
+    "Shape",
+    "Timed",
+    "bench_targets",
+    "check_shapes",
+    "parse_shapes",
+    "sample_tensors",
+    "time_engines",
+]

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.engines import PRECISIONS, RUNTIMES, Engine, engine_file
+from hf_albert_plus.export.engines import Engine, engine_file
+from hf_albert_plus.export.runtimes import RUNTIMES
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Target:
     @property
     def label(self) -> str:
         """As in a table's first column: `student onnx int8`."""
-        return f"{self.name} {self.runtime.partition('-')[0]} {PRECISIONS[self.runtime]}"
+        return f"{self.name} {RUNTIMES[self.runtime].label}"
 
     def load(self, *, threads: int | None = None) -> Engine:
         return Engine.load(self.directory, self.runtime, threads=threads)

@@ -1,73 +1,114 @@
 """One interface, several runtimes: an engine takes the model's named tensors and returns the model's output object."""
 
+import importlib
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PreTrainedConfig
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPooling,
-    MaskedLMOutput,
-    MultipleChoiceModelOutput,
-    QuestionAnsweringModelOutput,
-    SequenceClassifierOutput,
-    TokenClassifierOutput,
-)
-from transformers.models.bert.modeling_bert import BertForPreTrainingOutput
 from transformers.utils import ModelOutput
 
-from hf_albert_plus.checkpoints import load_config, open_as_trained
-from hf_albert_plus.errors import InvalidInput, suggest
-from hf_albert_plus.glue import reads_token_types
-from hf_albert_plus.heads import head_of
-from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTrainingOutput
-from hf_albert_plus.records import file_sha256
-
-# Runtime -> the file that it runs, below the model directory. Hub tools look for these names.
-FILES = {"torch": "model.safetensors", "onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_int8.onnx"}
-RUNTIMES = tuple(FILES)
-PRECISIONS = {"torch": "fp32", "onnx": "fp32", "onnx-int8": "int8"}
-_OUTPUTS: dict[str, type[ModelOutput]] = {
-    "Model": BaseModelOutputWithPooling,
-    "ForMaskedLM": MaskedLMOutput,
-    "ForMultipleChoice": MultipleChoiceModelOutput,
-    "ForQuestionAnswering": QuestionAnsweringModelOutput,
-    "ForSequenceClassification": SequenceClassifierOutput,
-    "ForTokenClassification": TokenClassifierOutput,
-}
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.inputs import check_tensors
+from hf_albert_plus.export.runtimes import RUNTIMES, Runtime, get_runtime
+from hf_albert_plus.records import RECORD, file_sha256, read_json
 
 
 class Engine(ABC):
-    """A loaded model of any head.
+    """A loaded model of any head, on one runtime. `transformers.pipeline(task, model=engine, tokenizer=...)` takes it.
 
     Attributes:
         config: the model's config.
         inputs: names of the tensors it reads; others are passed over.
-        file: the file with its weights.
+        directory: the model directory.
+        file: the file with its weights or graph.
+        runtime: what it runs on.
     """
 
     config: PreTrainedConfig
     inputs: tuple[str, ...]
+    directory: Path
     file: Path
+    runtime: Runtime
+    # What a pipeline asks of a model.
+    device = torch.device("cpu")
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    input_modalities = ("text",)
 
     @abstractmethod
+    def run(self, tensors: dict[str, torch.Tensor]) -> ModelOutput:
+        """Checked int64 tensors, only those of `inputs` -> the output object, in fp32 on the CPU."""
+
     def __call__(self, **tensors: torch.Tensor) -> ModelOutput:
         """Named int64 tensors `[batch, sequence]` (`[batch, choices, sequence]` for multiple choice) -> the output object
-        of transformers' models with that head, in fp32."""
+        of transformers' models with that head, in fp32.
+
+        Raises:
+            InvalidInput: a tensor is missing, of another type or shape, too long, or has ids out of range.
+        """
+        check_tensors(tensors, self.inputs, self.config)
+        return self.run({name: tensors[name].long() for name in self.inputs})
+
+    def forward(self, **tensors: torch.Tensor) -> ModelOutput:
+        """As `__call__`."""
+        return self(**tensors)
+
+    def to(self, device: Any) -> "Engine":
+        """An engine stays where it was loaded.
+
+        Raises:
+            InvalidInput: another device than its own.
+        """
+        if torch.device(device).type != self.device.type:
+            raise InvalidInput(
+                f"this engine takes its tensors on the {self.device}",
+                got=f"device {device}",
+                repair=f"pass device={str(self.device)!r} to the pipeline; providers=… chooses what it computes on",
+            )
+        return self
+
+    def can_generate(self) -> bool:
+        return False
+
+    @property
+    def name_or_path(self) -> str:
+        return str(self.file)
 
     @staticmethod
-    def load(directory: str | Path, runtime: str = "torch", *, threads: int | None = None) -> "Engine":
+    def load(
+        directory: str | Path,
+        runtime: str = "torch",
+        *,
+        threads: int | None = None,
+        providers: Sequence[str] | None = None,
+        verify: bool = True,
+    ) -> "Engine":
         """Opens a model directory on a runtime.
 
         Args:
             threads: threads of one inference; the number of physical cores by default.
+            providers: onnxruntime's execution providers in order of preference, `["CPUExecutionProvider"]` by default;
+                OpenVINO's device names for OpenVINO, `["CPU"]` by default.
+            verify: compare the files with the hashes in the directory's record.json, where it has one.
 
         Raises:
-            InvalidInput: no such runtime, or the directory lacks its file.
+            InvalidInput: no such runtime, its library or file is missing, or the file is broken or not this model's.
         """
+        directory = Path(directory)
         engine_file(directory, runtime)
-        return _ENGINES[runtime](Path(directory), runtime, threads or physical_cores())
+        chosen = get_runtime(runtime)
+        if threads is not None and threads < 1:
+            raise InvalidInput("threads must be at least 1", got=threads, repair="leave it out for all physical cores")
+        if verify:
+            _verify(directory, chosen)
+        module, _, name = chosen.engine.partition(":")
+        opener = getattr(importlib.import_module(f"hf_albert_plus.export.{module}"), name)
+        engine: Engine = opener(directory, chosen, threads=threads or physical_cores(), providers=providers)
+        return engine
 
 
 def engine_file(directory: str | Path, runtime: str) -> Path:
@@ -76,21 +117,39 @@ def engine_file(directory: str | Path, runtime: str) -> Path:
     Raises:
         InvalidInput: no such runtime, directory or file.
     """
-    if runtime not in FILES:
-        raise InvalidInput(
-            "a target's runtime must be known", got=repr(runtime), repair=suggest(runtime, list(RUNTIMES))
-        )
+    chosen = get_runtime(runtime)
     if not Path(directory).is_dir():
         raise InvalidInput("a target must be a model directory", got=str(directory), repair="check the path")
-    path = Path(directory) / FILES[runtime]
+    path = Path(directory) / chosen.file
     if not path.is_file():
         make = (
-            "albert-plus finetune" if runtime == "torch" else f"albert-plus export {directory} --to {runtime} --out OUT"
+            "albert-plus finetune"
+            if chosen.target is None
+            else f"albert-plus export {directory} --to {chosen.target} --out OUT"
         )
         raise InvalidInput(
             f"the target {directory}:{runtime} needs {path}", got="no such file", repair=f"make it: {make}"
         )
     return path
+
+
+def weight_files(path: Path) -> list[Path]:
+    """A runtime's file and those that belong to it: OpenVINO keeps its weights beside the graph."""
+    return [path, path.with_suffix(".bin")] if path.suffix == ".xml" else [path]
+
+
+def _verify(directory: Path, runtime: Runtime) -> None:
+    if not (directory / RECORD).is_file():
+        return
+    recorded = read_json(directory / RECORD, what="the record of a stage").get("files", {})
+    for path in weight_files(directory / runtime.file):
+        name = path.relative_to(directory).as_posix()
+        if name in recorded and (not path.is_file() or file_sha256(path) != recorded[name]["sha256"]):
+            raise InvalidInput(
+                f"{path} must be the file that {directory / RECORD} describes",
+                got="other content" if path.is_file() else "no such file",
+                repair="export it again, or load with verify=False if you changed it on purpose",
+            )
 
 
 def physical_cores() -> int:
@@ -101,80 +160,10 @@ def physical_cores() -> int:
     return max(1, min(psutil.cpu_count(logical=False) or 1, allowed))
 
 
-class TorchEngine(Engine):
-    """transformers' own model, eager fp32, with the attention that transformers picks (sdpa)."""
-
-    def __init__(self, directory: Path, runtime: str, threads: int):
-        torch.set_num_threads(threads)
-        self.model = open_as_trained(directory, option="the target")
-        self.config = self.model.config
-        self.file = directory / FILES[runtime]
-        types = ("token_type_ids",) if reads_token_types(self.config) else ()
-        self.inputs = ("input_ids", "attention_mask", *types)
-
-    @torch.inference_mode()
-    def __call__(self, **tensors: torch.Tensor) -> ModelOutput:
-        return self.model(**{name: tensors[name] for name in self.inputs if name in tensors})
-
-
-class OnnxEngine(Engine):
-    """onnxruntime on the CPU, fp32 or int8."""
-
-    def __init__(self, directory: Path, runtime: str, threads: int):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        self.file = directory / FILES[runtime]
-        try:
-            self.session = onnxruntime.InferenceSession(
-                str(self.file), sess_options=options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime raises a class of its own for each failure, none of them public
-            raise InvalidInput(
-                "an ONNX file must load in onnxruntime", got=f"{self.file} ({error})", repair="export it again"
-            ) from error
-        self.config = load_config(directory, option="the target")
-        self.inputs = tuple(node.name for node in self.session.get_inputs())
-        self.outputs = tuple(node.name for node in self.session.get_outputs())
-        self.output_class = _output_class(self.config, self.outputs)
-
-    def __call__(self, **tensors: torch.Tensor) -> ModelOutput:
-        missing = [name for name in self.inputs if name not in tensors]
-        if missing:
-            raise InvalidInput(
-                f"this engine reads {', '.join(self.inputs)}",
-                got=f"no {', '.join(missing)}",
-                repair="pass what the tokenizer returns",
-            )
-        values = self.session.run(self.outputs, {name: tensors[name].numpy() for name in self.inputs})
-        return self.output_class(**{k: torch.from_numpy(v) for k, v in zip(self.outputs, values, strict=True)})
-
-
-def _output_class(config: PreTrainedConfig, outputs: tuple[str, ...]) -> type[ModelOutput]:
-    head = head_of((config.architectures or ["no architecture in its config"])[0], option="the target")
-    if head == "ForPreTraining":
-        return AlbertPlusForPreTrainingOutput if "sop_logits" in outputs else BertForPreTrainingOutput
-    return _OUTPUTS[head]
-
-
-_ENGINES: dict[str, type] = {"torch": TorchEngine, "onnx": OnnxEngine, "onnx-int8": OnnxEngine}
-
-
 def model_hash(directory: str | Path, runtime: str) -> str:
     """SHA-256 of the file that a target runs: what joins its scores with its timings."""
-    return file_sha256(engine_file(directory, runtime))
+    path = engine_file(directory, runtime)
+    return file_sha256(weight_files(path)[-1])
 
 
-__all__ = [
-    "FILES",
-    "PRECISIONS",
-    "RUNTIMES",
-    "Engine",
-    "OnnxEngine",
-    "TorchEngine",
-    "engine_file",
-    "model_hash",
-    "physical_cores",
-]
+__all__ = ["RUNTIMES", "Engine", "engine_file", "model_hash", "physical_cores", "weight_files"]

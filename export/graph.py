@@ -2,52 +2,81 @@
 
 import contextlib
 import io
+import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnx_ir
 import torch
 from transformers import PreTrainedModel
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.first_token import keep_first_token
+from hf_albert_plus.export.inputs import NAMES, longest_input
+from hf_albert_plus.export.masks import narrow_mask
 from hf_albert_plus.export.passes import (
     clear_metadata,
     deduplicate_initializers,
     fold_weight_transposes,
     name_axes,
+    name_products,
     split_gemm,
+    write_residuals_as_sum,
 )
 from hf_albert_plus.glue import reads_token_types
 
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _PROTOBUF_LIMIT = 2**31
 
 
-def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
-    """Traces a model through transformers' exporter and cleans the graph.
+# Passes that make a graph faster, in the order in which they run. None changes what is computed. `albert-plus bench
+# --passes` times each: they are on where they were measured to win, residuals as sums in int8 graphs only.
+PASSES: dict[str, Callable[[onnx_ir.Model], int]] = {
+    "narrow_mask": narrow_mask,
+    "keep_first_token": keep_first_token,
+    "write_residuals_as_sum": write_residuals_as_sum,
+}
+FP32_PASSES = ("narrow_mask", "keep_first_token")
+INT8_PASSES = ("write_residuals_as_sum",)
+PASSES_KEY = "hf_albert_plus.passes"
 
-    Attention is traced in its eager form (scores, mask, softmax, context), which every runtime's fusions know. The model
-    is handed back in eval mode with the attention it came with.
+
+def export_graph(model: PreTrainedModel, *, passes: Collection[str] = FP32_PASSES) -> onnx_ir.Model:
+    """A model's fp32 graph, traced and made fast.
+
+    Args:
+        passes: names of the `PASSES` to run.
 
     Returns:
         A graph with the inputs `input_ids`, `attention_mask` and, where the model reads them, `token_type_ids`, all
         int64 `[batch, sequence]`, or `[batch, choices, sequence]` for multiple choice.
+    """
+    graph_model = trace_graph(model)
+    apply_passes(graph_model, passes)
+    return graph_model
+
+
+def trace_graph(model: PreTrainedModel) -> onnx_ir.Model:
+    """Traces a model through transformers' exporter and cleans the graph.
+
+    Attention is traced in its eager form (scores, mask, softmax, context), which every runtime's fusions know. The model
+    is handed back in eval mode with the attention it came with.
     """
     from transformers.exporters.configs import OnnxConfig
     from transformers.exporters.exporter_onnx import OnnxExporter
 
     inputs = sample_inputs(model)
     names = axis_names(model)
-    longest = {"sequence": _positions(model)}
+    longest = {"sequence": longest_input(model.config)}
     axes = {axis: torch.export.Dim(name, max=longest.get(name)) for axis, name in enumerate(names)}
     attention = model.config._attn_implementation
     model.eval()
     model.set_attn_implementation("eager")
     try:
-        with _quiet():
+        with quiet_exporters():
             exported: Any = OnnxExporter().export(
                 model, dict(inputs), config=OnnxConfig(dynamic=True, dynamic_shapes=dict.fromkeys(inputs, axes))
             )
@@ -60,8 +89,23 @@ def export_graph(model: PreTrainedModel) -> onnx_ir.Model:
     split_gemm(graph_model)
     fold_weight_transposes(graph_model)
     deduplicate_initializers(graph_model)
+    name_products(graph_model)
     clear_metadata(graph_model)
     return graph_model
+
+
+def apply_passes(graph_model: onnx_ir.Model, passes: Collection[str] = tuple(PASSES)) -> None:
+    """Runs passes, each in its place, and notes in the graph how often each applied."""
+    applied = {name: apply(graph_model) for name, apply in PASSES.items() if name in passes}
+    deduplicate_initializers(graph_model)
+    before = json.loads(graph_model.metadata_props.get(PASSES_KEY, "{}"))
+    graph_model.metadata_props[PASSES_KEY] = json.dumps({**before, **applied})
+
+
+def applied_passes(proto: onnx.ModelProto) -> dict[str, int]:
+    """How often each pass applied to a graph that was written here, which the file itself carries."""
+    found = {entry.key: entry.value for entry in proto.metadata_props}
+    return dict(json.loads(found.get(PASSES_KEY, "{}")))
 
 
 def axis_names(model: PreTrainedModel) -> tuple[str, ...]:
@@ -72,12 +116,12 @@ def axis_names(model: PreTrainedModel) -> tuple[str, ...]:
 
 def sample_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """A padded batch of two sequences with both token types, as far as the model reads them."""
-    length = min(16, _positions(model))
+    length = min(16, longest_input(model.config))
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(model.config.vocab_size, (2, length), generator=generator)
     mask, types = torch.ones_like(ids), torch.zeros_like(ids)
     mask[1, length // 2 :] = 0
-    names = [name for name in INPUTS if name != "token_type_ids" or reads_token_types(model.config)]
+    names = [name for name in NAMES if name != "token_type_ids" or reads_token_types(model.config)]
     if reads_token_types(model.config):
         types[:, length // 4 :] = 1
     values = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
@@ -89,10 +133,6 @@ def with_choices(tensor: torch.Tensor, model: PreTrainedModel) -> torch.Tensor:
     if len(axis_names(model)) == 2:
         return tensor
     return torch.stack([tensor, tensor.roll(1, 0), tensor.roll(2, 0)], dim=1)
-
-
-def _positions(model: PreTrainedModel) -> int:
-    return int(getattr(model.config, "max_position_embeddings", 512))
 
 
 def save_graph(graph_model: onnx_ir.Model, path: Path) -> None:
@@ -115,7 +155,7 @@ def save_graph(graph_model: onnx_ir.Model, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_exporters() -> Iterator[None]:
     """Holds back the exporters' notes about themselves; their errors still come through as exceptions."""
     loggers = [
         logging.getLogger(name)
@@ -133,4 +173,16 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-__all__ = ["INPUTS", "axis_names", "export_graph", "sample_inputs", "save_graph", "with_choices"]
+__all__ = [
+    "INT8_PASSES",
+    "PASSES",
+    "applied_passes",
+    "apply_passes",
+    "axis_names",
+    "export_graph",
+    "quiet_exporters",
+    "sample_inputs",
+    "save_graph",
+    "trace_graph",
+    "with_choices",
+]

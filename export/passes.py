@@ -1,6 +1,8 @@
 """Passes over an exported graph. None changes what it computes."""
 
-from collections.abc import Sequence
+import ast
+import re
+from collections.abc import Collection, Sequence
 
 import onnx_ir
 from onnx_ir.passes.common import (
@@ -8,6 +10,8 @@ from onnx_ir.passes.common import (
     DeduplicateHashedInitializersPass,
     RemoveUnusedNodesPass,
 )
+
+_LAYER = re.compile(r"\.layers?\.\d+$")
 
 
 def fold_weight_transposes(model: onnx_ir.Model, *, copy_tied: bool = False) -> int:
@@ -69,6 +73,81 @@ def name_axes(model: onnx_ir.Model, names: Sequence[str]) -> None:
         value.shape = onnx_ir.Shape(dims)
 
 
+def write_residuals_as_sum(model: onnx_ir.Model) -> int:
+    """Writes `x + f(x)` below a LayerNormalization as `Sum`, which onnxruntime does not fuse with the norm: on a CPU its
+    fused operator is slower than the two.
+
+    Returns:
+        The number of Add nodes replaced.
+    """
+    replaced = 0
+    for node in [node for node in model.graph if node.op_type == "Add"]:
+        readers = [user for user, _ in node.outputs[0].uses()]
+        computed = all(value is not None and value.const_value is None for value in node.inputs)
+        if computed and any(user.op_type == "LayerNormalization" for user in readers):
+            node.op_type = "Sum"
+            replaced += 1
+    return replaced
+
+
+def name_products(model: onnx_ir.Model) -> int:
+    """Names every weight product after its layer and module, as `encoder.layers.3.attention.0.query`: what errors and
+    `--keep-fp32` speak of. A module that is called once a layer without a layer of its own gets the number of the call.
+
+    Returns:
+        The number of products named.
+    """
+    calls: dict[str, int] = {}
+    products = [
+        node
+        for node in model.graph
+        if node.op_type == "MatMul"
+        and any(value is not None and value.const_value is not None for value in node.inputs)
+    ]
+    for node in products:
+        scopes = ast.literal_eval(node.metadata_props.get("pkg.torch.onnx.name_scopes") or "[]")
+        modules = [scope for scope in scopes[:-1] if scope]
+        if not modules:
+            continue
+        leaf = modules[-1]
+        layer = next((scope for scope in modules if _LAYER.search(scope)), "")
+        name = leaf if not layer or leaf.startswith(f"{layer}.") else f"{layer}.{_below(leaf, layer)}"
+        calls[name] = calls.get(name, 0) + 1
+        node.name = name if calls[name] == 1 else f"{name}#{calls[name]}"
+    return len(products)
+
+
+def _below(leaf: str, layer: str) -> str:
+    """The part of a module's path past the path that holds the layers: `…encoder.ffn.0.output` -> `ffn.0.output`."""
+    holder = layer.rpartition(".")[0].rpartition(".")[0]
+    return leaf.removeprefix(f"{holder}.")
+
+
+def separate_weights(model: onnx_ir.Model, products: Collection[str]) -> int:
+    """Gives the named products a copy of those weights that other nodes read too, one copy for all of them: what is
+    quantised for the others stays as it is for these.
+
+    Returns:
+        The number of weights copied.
+    """
+    copied: dict[str, onnx_ir.Value] = {}
+    for node in [node for node in model.graph if node.name in products]:
+        for index, weight in enumerate(node.inputs):
+            if weight is None or weight.const_value is None or weight.name is None or len(weight.const_value.shape) < 2:
+                continue
+            if weight.name not in copied:
+                if all(user.name in products for user, _ in weight.uses()):
+                    continue
+                name = f"{weight.name}.kept"
+                tensor = onnx_ir.tensor(weight.const_value.numpy().copy(order="C"), name=name)
+                copied[weight.name] = onnx_ir.Value(
+                    name=name, type=weight.type, shape=onnx_ir.Shape(tensor.numpy().shape), const_value=tensor
+                )
+                model.graph.initializers[name] = copied[weight.name]
+            node.replace_input_with(index, copied[weight.name])
+    return len(copied)
+
+
 def clear_metadata(model: onnx_ir.Model) -> None:
     """Drops what the tracer noted of itself: stack traces and paths of the machine that exported."""
     ClearMetadataAndDocStringPass()(model)
@@ -85,22 +164,24 @@ def split_gemm(model: onnx_ir.Model) -> int:
     for node in [node for node in model.graph if node.op_type == "Gemm"]:
         weight = node.inputs[1]
         scaled = any(node.attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta"))
-        if weight is None or weight.const_value is None or len(node.inputs) != 3:
+        if weight is None or weight.const_value is None:
             continue
         if scaled or node.attributes.get_int("transA", False):
             continue
         if node.attributes.get_int("transB", False):
             weight = _transposed(model, weight)
         product = onnx_ir.node("MatMul", [node.inputs[0], weight], name=f"{node.name}_product")
-        total = onnx_ir.node("Add", [product.outputs[0], node.inputs[2]], name=node.name)
-        model.graph.insert_before(node, [product, total])
-        name = node.outputs[0].name
-        onnx_ir.convenience.replace_all_uses_with(node.outputs[0], total.outputs[0], replace_graph_outputs=True)
-        total.outputs[0].name, total.outputs[0].type, total.outputs[0].shape = (
-            name,
-            node.outputs[0].type,
-            node.outputs[0].shape,
+        product.metadata_props.update(node.metadata_props)
+        product.outputs[0].type, product.outputs[0].shape = node.outputs[0].type, node.outputs[0].shape
+        bias = node.inputs[2] if len(node.inputs) == 3 else None  # the tracer leaves out a bias of zeros
+        nodes = (
+            [product] if bias is None else [product, onnx_ir.node("Add", [product.outputs[0], bias], name=node.name)]
         )
+        model.graph.insert_before(node, nodes)
+        was, now = node.outputs[0], nodes[-1].outputs[0]
+        name = was.name
+        onnx_ir.convenience.replace_all_uses_with(was, now, replace_graph_outputs=True)
+        now.name, now.type, now.shape = name, was.type, was.shape
         model.graph.remove(node, safe=True)
         replaced += 1
     RemoveUnusedNodesPass()(model)
@@ -120,4 +201,13 @@ def _transposed(model: onnx_ir.Model, weight: onnx_ir.Value) -> onnx_ir.Value:
     return model.graph.initializers[name]
 
 
-__all__ = ["clear_metadata", "deduplicate_initializers", "fold_weight_transposes", "name_axes", "split_gemm"]
+__all__ = [
+    "clear_metadata",
+    "deduplicate_initializers",
+    "fold_weight_transposes",
+    "name_axes",
+    "name_products",
+    "separate_weights",
+    "split_gemm",
+    "write_residuals_as_sum",
+]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import onnx
 
 _FLOAT = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE}
-_PASS_THROUGH = {"Transpose", "Identity", "Cast"}
+_PASS_THROUGH = {"Transpose", "Identity", "Cast", "DequantizeLinear"}
 _INT8_PRODUCTS = {"MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"}
 
 
@@ -22,8 +22,8 @@ class Products:
 
 
 def count_products(graph: onnx.GraphProto) -> Products:
-    """Finds every MatMul, Gemm and integer product that reads a stored matrix, directly or through Transpose, Identity
-    or Cast. Products of two computed tensors (attention scores, context) are no weight products."""
+    """Finds every MatMul, Gemm and integer product that reads a stored matrix, directly or through Transpose, Identity,
+    Cast or DequantizeLinear. Products of two computed tensors (attention scores, context) are no weight products."""
     weights = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 2}
     producers = {output: node for node in graph.node for output in node.output}
 
@@ -32,13 +32,16 @@ def count_products(graph: onnx.GraphProto) -> Products:
             name = producers[name].input[0]
         return weights.get(name)
 
+    def reads_dequantised(node: onnx.NodeProto) -> bool:
+        return all(name in producers and producers[name].op_type == "DequantizeLinear" for name in node.input[:2])
+
     fp32, int8 = [], []
     for node in graph.node:
         stored = [weight for name in node.input[:2] if (weight := weight_of(name)) is not None]
         name = node.name or node.output[0]
         if node.op_type in {"MatMul", "Gemm"} and any(weight.data_type in _FLOAT for weight in stored):
             fp32.append(name)
-        elif node.op_type in _INT8_PRODUCTS and stored:
+        elif stored and (node.op_type in _INT8_PRODUCTS or (node.op_type == "MatMul" and reads_dequantised(node))):
             int8.append(name)
     return Products(fp32=fp32, int8=int8)
 

@@ -45,6 +45,12 @@ def from_pretrained(opener: Any, source: str | Path, *, option: str, **options: 
             got=f"{source} ({str(error).strip().splitlines()[0]})",
             repair="save it again with save_pretrained, or download it again",
         ) from None
+    except RuntimeError as error:  # transformers' own for tensors of other shapes
+        raise InvalidInput(
+            f"{option} must hold weights of the sizes in its config",
+            got=f"{source} ({str(error).strip().splitlines()[0]})",
+            repair="check that config and weights belong together, or export it again",
+        ) from None
 
 
 def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:

@@ -1,5 +1,7 @@
 """Errors that a user can repair: each states the rule, the value and the repair."""
 
+from typing import Any
+
 
 class AlbertPlusError(Exception):
     """Base of every error this package raises for a reason outside its own code."""
@@ -18,26 +20,43 @@ class StageConflict(AlbertPlusError):
 
 
 class ParityError(AlbertPlusError):
-    """An export does not compute what its model computes."""
+    """An export does not compute what its model computes.
 
-    def __init__(self, outputs: list[tuple[str, float, str]], *, tolerance: float):
-        found = "; ".join(f"{name} {max_abs:.3g} on {inputs}" for name, max_abs, inputs in outputs)
-        super().__init__(
-            f"outputs of the exported graph may differ by at most {tolerance:g} from the model's, got {found}; "
-            "nothing was written: check that the model is in fp32 and its weights are finite"
+    Attributes:
+        outputs: for every output its name, differences, cosine, and the inputs of the largest difference.
+    """
+
+    def __init__(self, outputs: list[dict[str, Any]], *, what: str, rule: str):
+        found = "; ".join(
+            f"{facts['output']} {facts['max_abs']:.3g} (cosine {facts['cosine']:.4f}) on {facts['inputs']}"
+            for facts in outputs
         )
-        self.outputs, self.tolerance = outputs, tolerance
+        super().__init__(
+            f"{what}: {rule}, got {found}; nothing was written: check that the model is in fp32 and its weights are finite"
+        )
+        self.outputs, self.what, self.rule = outputs, what, rule
 
 
 class QuantisationError(AlbertPlusError):
-    """An int8 graph leaves weight products in fp32."""
+    """An int8 graph leaves weight products in fp32 that it should not."""
 
     def __init__(self, *, quantised: int, total: int, missing: list[str]):
         super().__init__(
-            f"every one of the {total} weight products must be quantised, got {quantised}; nothing was written: left in "
-            f"fp32 are {', '.join(missing)}"
+            f"every one of the {total} weight products must be quantised or named by --keep-fp32, got {quantised}; "
+            f"nothing was written: left in fp32 are {', '.join(missing)}"
         )
         self.quantised, self.total, self.missing = quantised, total, missing
+
+
+class ScoreError(AlbertPlusError):
+    """An int8 export loses more of a task's score than it may."""
+
+    def __init__(self, *, what: str, score: float, reference: float, max_drop: float, repair: str):
+        super().__init__(
+            f"{what} may lose at most {max_drop:g} points, got {reference - score:.2f} ({reference:.2f} before, {score:.2f} "
+            f"after); nothing was written: {repair}"
+        )
+        self.score, self.reference, self.max_drop = score, reference, max_drop
 
 
 def suggest(name: str, known: list[str]) -> str:
@@ -49,4 +68,12 @@ def suggest(name: str, known: list[str]) -> str:
     return f"did you mean {close[0]!r}? known: {', '.join(known)}" if close else f"use one of {', '.join(known)}"
 
 
-__all__ = ["AlbertPlusError", "InvalidInput", "ParityError", "QuantisationError", "StageConflict", "suggest"]
+__all__ = [
+    "AlbertPlusError",
+    "InvalidInput",
+    "ParityError",
+    "QuantisationError",
+    "ScoreError",
+    "StageConflict",
+    "suggest",
+]

@@ -26,7 +26,9 @@ CHECKPOINTS = "checkpoints"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _IDENTITY = "stage.json"
 _UNRECORDED = {RECORD, "README.md", _IDENTITY}
-_VERSIONED = ("hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "numpy")
+_VERSIONED = (
+    "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

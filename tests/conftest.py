@@ -5,8 +5,12 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
+import copy
+import json
 from pathlib import Path
 
+import onnx
+import onnx_ir
 import pytest
 import torch
 
@@ -14,9 +18,11 @@ import hf_albert_plus
 from hf_albert_plus.cli.console import quiet_libraries
 from hf_albert_plus.demo.data import train_tokenizer, write_task
 from hf_albert_plus.demo.tasks import GENERATORS
+from hf_albert_plus.export.graph import apply_passes, save_graph, trace_graph
+from hf_albert_plus.heads import albert_plus_class
 
 quiet_libraries()
-torch.set_num_threads(2)
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
 
 SMALL = {
     "vocab_size": 120,
@@ -40,6 +46,28 @@ def randomise(model: torch.nn.Module) -> torch.nn.Module:
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     return model.eval()
+
+
+def traced(head: str = "ForSequenceClassification", **fields) -> tuple[torch.nn.Module, onnx_ir.Model]:
+    """A small model with random weights and its traced graph without passes; tracing is slow, so it is kept for the
+    tests that ask for the same."""
+    key = (head, json.dumps(fields, sort_keys=True))
+    if key not in _TRACED:
+        model = randomise(albert_plus_class(head)(small_config(**fields)))
+        _TRACED[key] = (model, onnx_ir.to_proto(trace_graph(model)).SerializeToString())
+    model, graph = _TRACED[key]
+    return copy.deepcopy(model), onnx_ir.from_proto(onnx.load_model_from_string(graph))
+
+
+def exported_graph(path: Path, head: str = "ForSequenceClassification", **fields) -> torch.nn.Module:
+    """Writes the graph of a small model with all passes, and returns the model."""
+    model, graph = traced(head, **fields)
+    apply_passes(graph)
+    save_graph(graph, path)
+    return model
+
+
+_TRACED: dict[tuple[str, str], tuple[torch.nn.Module, bytes]] = {}
 
 
 def pair_inputs(vocab_size: int, *, batch: int = 3, length: int = 11) -> dict[str, torch.Tensor]:

@@ -10,6 +10,8 @@ from rich.markup import escape
 from ..errors import AlbertPlusError
 from . import options as o
 from .architectures import convert, variants
+from .artefacts import export
+from .benches import bench
 from .console import notes, print_json, print_rows, print_table, quiet_libraries
 from .stages import done, start
 
@@ -207,31 +209,9 @@ def distill(
     done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=method), out, as_json=as_json)
 
 
-@app.command(
+app.command(
     epilog="Example: albert-plus export demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported"
-)
-def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory, of any head.")],
-    to: Annotated[list[str], typer.Option("--to", help="onnx or onnx-int8; repeat for both.")],
-    out: o.Out,
-    as_json: o.JsonOut = False,
-) -> None:
-    """Export a model to ONNX, fp32 and int8, verified and counted."""
-    start(None)
-    from hf_albert_plus.export.stage import export as stage
-
-    record = stage(directory, to=to, output=out)
-    if not as_json:
-        for name, facts in record.result["exports"].items():
-            counts = (
-                f", {facts['quantised_products']} of {facts['weight_products']} weight products quantised"
-                if "quantised_products" in facts
-                else ""
-            )
-            notes.print(
-                f"{name}: {facts['bytes'] / 1e6:.1f} MB, outputs within {facts['max_abs_difference']:.2g} of the model's{counts}"
-            )
-    done(record, out, as_json=as_json)
+)(export)
 
 
 @app.command(
@@ -243,7 +223,13 @@ def evaluate(
     task: o.TaskName,
     data: o.Data,
     max_length: o.MaxLength = 128,
-    batch_size: Annotated[int, typer.Option(min=1, help="Sequences a batch.")] = 32,
+    batching: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="length:TOKENS (rows of similar length, a token budget) or file:ROWS (the file's order); repeat to compare."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each way of batching is timed, in turns.")] = 1,
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
@@ -255,10 +241,11 @@ def evaluate(
 
     chosen, parsed = get_task(task), parse_targets(targets)
     start(threads)
-    from hf_albert_plus.eval.score import score_targets
+    from hf_albert_plus.eval.score import parse_batching, score_targets
 
+    ways = tuple(parse_batching(text) for text in batching or ["length"])
     document = score_targets(
-        parsed, data=data, task=chosen, max_length=max_length, batch_size=batch_size, threads=threads
+        parsed, data=data, task=chosen, max_length=max_length, batching=ways, rounds=rounds, threads=threads
     )
     if json_file is not None:
         write_json(json_file, document)
@@ -269,48 +256,21 @@ def evaluate(
             row["split"],
             str(row["examples"]),
             *(_points(v) for v in row["metrics"].values()),
-            f"{row['seconds']:.2f}",
+            *(f"{speed['sentences_per_s']:.0f}" for speed in row["throughput"]),
         ]
         for row in document["rows"]
     ]
-    print_rows(["model", "task", "split", "examples", *chosen.metrics, "seconds"], rows)
+    speeds = [f"sentences/s {way}" for way in dict.fromkeys(str(way) for way in ways)]
+    print_rows(["model", "task", "split", "examples", *chosen.metrics, *speeds], rows)
 
 
 def _points(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2f}"
 
 
-@app.command(
+app.command(
     epilog="Example: albert-plus bench demo-output/models/student-sst2:onnx-int8 --baseline demo-output/models/teacher-sst2 --shapes 1x16,8x64"
-)
-def bench(
-    targets: o.Targets,
-    baseline: Annotated[str, typer.Option(help="The target whose speed counts as 1.00x.")],
-    shapes: Annotated[str, typer.Option(help="Shapes to time, BATCHxLENGTH.")] = "1x16,1x128,8x128",
-    seconds: Annotated[float, typer.Option(help="Measured time for each target and shape.")] = 3.0,
-    threads: o.Threads = None,
-    json_file: o.JsonFile = None,
-) -> None:
-    """Time targets at fixed shapes, interleaved, against a baseline."""
-    from hf_albert_plus.eval.latency import bench_targets, parse_shapes
-    from hf_albert_plus.eval.targets import parse_target, parse_targets
-
-    from ..records import write_json
-
-    parsed_shapes, base = parse_shapes(shapes), parse_target(baseline)
-    parsed = parse_targets([*targets, *([] if base in [parse_target(text) for text in targets] else [baseline])])
-    start(threads)
-    document = bench_targets(parsed, shapes=parsed_shapes, baseline=base, seconds=seconds, threads=threads)
-    if json_file is not None:
-        write_json(json_file, document)
-    rows = []
-    for row in document["rows"]:
-        cells = [row["label"], f"{row['parameters']:,}", f"{row['file_bytes'] / 1e6:.1f}"]
-        for cell in row["shapes"].values():
-            cells += [f"{cell['p50_ms']:.2f}", f"{cell['p95_ms']:.2f}", f"{cell['speedup']:.2f}x"]
-        rows.append(cells)
-    timing = [f"{shape} {column}" for shape in document["shapes"] for column in ("p50 ms", "p95 ms", "speedup")]
-    print_rows(["model", "parameters", "file MB", *timing], rows)
+)(bench)
 
 
 @app.command(

@@ -24,7 +24,8 @@ JsonFile = Annotated[
 ]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]
 Targets = Annotated[
-    list[str], typer.Argument(metavar="TARGET...", help="DIR (torch), DIR:onnx or DIR:onnx-int8; NAME=… names its row.")
+    list[str],
+    typer.Argument(metavar="TARGET...", help="DIR (torch) or DIR:RUNTIME, as DIR:onnx-int8; NAME=… names its row."),
 ]
 
 

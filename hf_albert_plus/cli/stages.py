@@ -25,7 +25,9 @@ def done(record: Any, output: Path, *, as_json: bool) -> None:
         print_json({"out": str(output), "reused": record.reused, "result": record.result})
         return
     facts = ", ".join(
-        f"{key.replace('_', ' ')} {value}" for key, value in record.result.items() if not isinstance(value, dict)
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in record.result.items()
+        if value is not None and not isinstance(value, dict | list)
     )
     state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
     notes.print(f"{record.stage} {state}: {escape(facts)}")

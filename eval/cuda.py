@@ -1,0 +1,166 @@
+"""Latency on an NVIDIA GPU, by device events: `albert-plus bench --device cuda`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.environment import environment
+from hf_albert_plus.eval.latency import BLOCKS, Shape, check_shapes
+from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.export.graph import sample_inputs
+from hf_albert_plus.progress import bar
+
+BASELINE = "torch fp32"
+_CALLS_A_BLOCK = 20
+_GRAPHS = ("onnx", "onnx-fp16", "onnx-int8", "onnx-qdq")
+Run = Callable[[], object]
+
+
+def bench_cuda(target: Target, *, shapes: list[Shape]) -> dict[str, Any]:
+    """Times a model directory on the current CUDA device: torch fp32 and bf16, compiled, captured in a CUDA graph, and
+    every ONNX graph of the directory with onnxruntime's CUDA provider, inputs and outputs on the device.
+
+    Ways take turns in `BLOCKS` rounds in an order that rotates. Each call lies between two events on the stream that it
+    runs on, and is waited for before the next.
+
+    Returns:
+        A JSON-ready document like that of the CPU's bench.
+
+    Raises:
+        InvalidInput: no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        raise InvalidInput(
+            "--device cuda needs an NVIDIA GPU that torch can use", got="none", repair="leave --device out for the CPU"
+        )
+    from hf_albert_plus.checkpoints import open_as_trained
+
+    opened: Any = open_as_trained(target.directory, option="the target")
+    model = opened.cuda()
+    check_shapes(shapes, model.config, name=target.name)
+    rows: dict[str, dict[str, Any]] = {}
+    for shape in shapes:
+        # A stream of its own: onnxruntime takes the default one, whose handle is 0, for none.
+        with torch.cuda.stream(torch.cuda.Stream()):
+            ways = _ways(model, target.directory, shape)
+            samples = _interleaved(ways, description=f"time {shape}")
+        base = float(numpy.median(samples[BASELINE]))
+        for label, values in samples.items():
+            median = float(numpy.median(values))
+            rows.setdefault(label, {})[str(shape)] = {
+                "p50_ms": round(median, 4),
+                "p95_ms": round(float(numpy.percentile(values, 95)), 4),
+                "speedup": round(base / median, 3),
+                "samples_ms": [round(value, 4) for value in values],
+            }
+    return {
+        "kind": "cuda",
+        "baseline": BASELINE,
+        "shapes": [str(shape) for shape in shapes],
+        "rows": [{"label": label, "shapes": cells} for label, cells in rows.items()],
+        "gpu": torch.cuda.get_device_name(),
+        "environment": environment(),
+    }
+
+
+def _ways(model: Any, directory: Path, shape: Shape) -> dict[str, Run]:
+    """Label -> one call at a shape."""
+    import copy
+
+    names = list(sample_inputs(model.cpu()))
+    model = model.cuda()
+    ids = torch.randint(model.config.vocab_size, (shape.batch, shape.length), device="cuda")
+    values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+    tensors = {name: values[name] for name in names}
+    half = copy.deepcopy(model).to(torch.bfloat16)
+    ways: dict[str, Run] = {
+        BASELINE: _torch_call(model, tensors),
+        "torch bf16": _torch_call(half, tensors),
+        "torch.compile bf16": _torch_call(torch.compile(half, dynamic=False), tensors),
+        "torch bf16 CUDA graph": _captured(half, tensors),
+    }
+    for name in _GRAPHS:
+        from hf_albert_plus.export.runtimes import RUNTIMES
+
+        path = directory / RUNTIMES[name].file
+        if path.is_file():
+            ways[f"{RUNTIMES[name].label} CUDA provider"] = _onnx_call(path, tensors)
+    return ways
+
+
+def _torch_call(model: Any, tensors: dict[str, torch.Tensor]) -> Run:
+    @torch.inference_mode()
+    def call() -> object:
+        return model(**tensors)
+
+    return call
+
+
+def _captured(model: Any, tensors: dict[str, torch.Tensor]) -> Run:
+    """The model's kernels recorded once and replayed without the CPU's part."""
+    with torch.inference_mode():
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model(**tensors)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            model(**tensors)
+    return graph.replay
+
+
+def _onnx_call(path: Path, tensors: dict[str, torch.Tensor]) -> Run:
+    """onnxruntime on torch's stream, so that torch's events time it."""
+    import onnxruntime
+
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise InvalidInput(
+            "timing ONNX on a GPU needs onnxruntime's CUDA provider",
+            got=", ".join(onnxruntime.get_available_providers()),
+            repair="pip install 'hf-albert-plus[gpu]' in place of the extra cpu",
+        )
+    stream = str(torch.cuda.current_stream().cuda_stream)
+    session = onnxruntime.InferenceSession(
+        str(path), providers=[("CUDAExecutionProvider", {"user_compute_stream": stream}), "CPUExecutionProvider"]
+    )
+    binding = session.io_binding()
+    for node in session.get_inputs():
+        tensor = tensors[node.name]
+        binding.bind_input(node.name, "cuda", 0, numpy.int64, tuple(tensor.shape), tensor.data_ptr())
+    for node in session.get_outputs():
+        binding.bind_output(node.name, "cuda", 0)
+    return lambda: session.run_with_iobinding(binding)
+
+
+def _interleaved(ways: dict[str, Run], *, description: str) -> dict[str, list[float]]:
+    """Samples in ms of each way, measured between events on the current stream."""
+    samples: dict[str, list[float]] = {label: [] for label in ways}
+    labels = list(ways)
+    for run in ways.values():
+        for _ in range(10):
+            run()
+    torch.cuda.synchronize()
+    with bar(total=BLOCKS * len(labels), description=description) as progress:
+        for block in range(BLOCKS):
+            turn = block % len(labels)
+            for label in labels[turn:] + labels[:turn]:
+                ways[label]()
+                for _ in range(_CALLS_A_BLOCK):
+                    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                    torch.cuda.synchronize()
+                    start.record()
+                    ways[label]()
+                    end.record()
+                    end.synchronize()
+                    samples[label].append(start.elapsed_time(end))
+                progress.update()
+    return samples
+
+
+__all__ = ["BASELINE", "bench_cuda"]

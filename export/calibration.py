@@ -1,0 +1,62 @@
+"""Real examples for an export: what activations look like, and what parity and sensitivity are measured on."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+from transformers import PreTrainedConfig
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.inputs import longest_input
+from hf_albert_plus.glue import encode, get_task, load_split, load_tokenizer
+
+Example = dict[str, list[int]]
+
+
+def as_arrays(example: Example, *, rank: int = 2) -> dict[str, numpy.ndarray]:
+    """An example as a batch of one, int64 `[1, sequence]` each, or `[1, 1, sequence]` where inputs have three axes."""
+    return {
+        name: numpy.asarray(values, dtype=numpy.int64).reshape((1,) * (rank - 1) + (-1,))
+        for name, values in example.items()
+    }
+
+
+def task_examples(
+    directory: Path, config: PreTrainedConfig, *, data: str, task: str, count: int, max_length: int = 128
+) -> list[Example]:
+    """Examples of a GLUE task's training split as rows of token ids, drawn with a fixed seed."""
+    chosen = get_task(task)
+    rows = load_split(data, chosen, "train")
+    rows = rows.shuffle(seed=0).select(range(min(count, len(rows))))
+    tokenizer = load_tokenizer(directory, config)
+    encoded = encode(rows, chosen, tokenizer, max_length=min(max_length, longest_input(config)))
+    return [_example(row, tokenizer.model_input_names) for row in encoded]
+
+
+def text_examples(
+    directory: Path, config: PreTrainedConfig, *, texts: Path, count: int, max_length: int = 128
+) -> list[Example]:
+    """The first lines of a text file; a tab separates the two texts of a pair.
+
+    Raises:
+        InvalidInput: no such file, not UTF-8, or nothing in it.
+    """
+    try:
+        lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            "--texts must be a text file, one example a line", got=f"{texts} ({error})", repair="check the path"
+        ) from None
+    rows = [line.split("\t", 1) for line in lines if line][:count]
+    if not rows:
+        raise InvalidInput("--texts must hold at least one line of text", got=str(texts), repair="use another file")
+    tokenizer = load_tokenizer(directory, config)
+    longest = min(max_length, longest_input(config))
+    return [_example(tokenizer(*row, truncation=True, max_length=longest), tokenizer.model_input_names) for row in rows]
+
+
+def _example(row: Any, names: list[str]) -> Example:
+    return {name: list(row[name]) for name in names}
+
+
+__all__ = ["Example", "as_arrays", "task_examples", "text_examples"]

@@ -1,0 +1,37 @@
+"""transformers' own model: eager fp32 or bf16, or compiled, with the attention that transformers picks (sdpa)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils import ModelOutput
+
+from hf_albert_plus.checkpoints import open_as_trained
+from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.export.runtimes import Runtime
+from hf_albert_plus.glue import reads_token_types
+
+
+class TorchEngine(Engine):
+    """PyTorch on the CPU. Compilation happens at the first call of each number of axes, with dynamic shapes."""
+
+    def __init__(self, directory: Path, runtime: Runtime, *, threads: int, providers: Sequence[str] | None):
+        torch.set_num_threads(threads)
+        self.runtime, self.directory, self.file = runtime, directory, directory / runtime.file
+        model: Any = open_as_trained(directory, option="the target")
+        self.model = model.to(torch.bfloat16) if runtime.precision == "bf16" else model
+        self.config = self.model.config
+        self.forward_model = torch.compile(self.model, dynamic=True) if runtime.name == "torch-compile" else self.model
+        types = ("token_type_ids",) if reads_token_types(self.config) else ()
+        self.inputs = ("input_ids", "attention_mask", *types)
+
+    @torch.inference_mode()
+    def run(self, tensors: dict[str, torch.Tensor]) -> ModelOutput:
+        output: ModelOutput = self.forward_model(**tensors)
+        if self.runtime.precision == "fp32":
+            return output
+        return type(output)(**{name: value.float() for name, value in output.items()})
+
+
+__all__ = ["TorchEngine"]

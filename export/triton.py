@@ -1,0 +1,137 @@
+"""A model repository for NVIDIA's Triton Inference Server: onnxruntime and TensorRT backends, dynamic batching.
+
+The configuration is built as a message of Triton's own published schema (`model_config.proto`, which tritonclient
+brings), so it cannot hold a field or value that the schema lacks.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import onnx
+from transformers import PreTrainedModel
+
+from hf_albert_plus.export.inputs import longest_input
+from hf_albert_plus.export.optional import need
+from hf_albert_plus.export.runtimes import RUNTIMES
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "spiece.model")
+MAX_BATCH = 64
+# Triton joins requests of one shape, so clients pad to one of these lengths.
+LENGTHS = (16, 32, 64, 128, 256, 512)
+QUEUE_DELAY_MICROSECONDS = 1000
+_TYPES: dict[int, str] = {
+    onnx.TensorProto.INT64: "TYPE_INT64",
+    onnx.TensorProto.FLOAT: "TYPE_FP32",
+    onnx.TensorProto.FLOAT16: "TYPE_FP16",
+    onnx.TensorProto.BFLOAT16: "TYPE_BF16",
+}
+
+
+def write_repository(
+    directory: Path, model: PreTrainedModel, *, runtimes: list[str], largest_batch: int, padding_side: str
+) -> dict[str, Any]:
+    """Writes `triton/NAME_RUNTIME/{config.pbtxt,1/model.*}` for every artefact that Triton serves, with the tokenizer and
+    a contract of what clients send.
+
+    Args:
+        directory: the export, with its artefacts.
+        runtimes: what was made; ONNX graphs and TensorRT engines are taken.
+        largest_batch: of a TensorRT engine.
+        padding_side: the tokenizer's.
+
+    Returns:
+        The models' names and files, for the record.
+
+    Raises:
+        InvalidInput: tritonclient is missing.
+    """
+    need("google.protobuf", extra="triton")
+    text_format = need("google.protobuf.text_format", extra="triton")
+    repository = directory / "triton"
+    written = {}
+    for runtime in runtimes:
+        if not runtime.startswith(("onnx", "tensorrt")):
+            continue
+        name = f"{model.config.model_type}_{runtime.replace('-', '_')}"
+        source = directory / RUNTIMES[runtime].file
+        config = _config(name, runtime, _ports(directory, runtime), largest_batch)
+        version = repository / name / "1"
+        version.mkdir(parents=True)
+        shutil.copyfile(source, version / f"model{source.suffix}")
+        text: str = text_format.MessageToString(config)
+        (repository / name / "config.pbtxt").write_text(text, encoding="utf-8")
+        contract = repository / name / "contract"
+        contract.mkdir()
+        for file in _TOKENIZER_FILES:
+            if (directory / file).is_file():
+                shutil.copyfile(directory / file, contract / file)
+        (contract / "contract.json").write_text(
+            json.dumps(_contract(model, _ports(directory, runtime), padding_side), indent=2, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
+        written[name] = {"file": f"triton/{name}/1/model{source.suffix}", "backend": config.backend}
+    return {"models": written, "schema": "inference.ModelConfig of tritonclient"}
+
+
+def _config(name: str, runtime: str, ports: dict[str, list[onnx.ValueInfoProto]], largest_batch: int) -> Any:
+    """The model's configuration as a message of Triton's schema."""
+    schema = need("tritonclient.grpc.model_config_pb2", extra="triton")
+    on_gpu = runtime in {"tensorrt", "onnx-fp16", "onnx-bf16"}
+    plan = runtime == "tensorrt"
+    config = schema.ModelConfig(
+        name=name,
+        backend="tensorrt" if plan else "onnxruntime",
+        max_batch_size=largest_batch if plan else MAX_BATCH,
+        default_model_filename=f"model{Path(RUNTIMES[runtime].file).suffix}",
+    )
+    for port in ports["input"]:
+        config.input.add(name=port.name, data_type=schema.DataType.Value(_type(port)), dims=_dims(port))
+    for port in ports["output"]:
+        config.output.add(name=port.name, data_type=schema.DataType.Value(_type(port)), dims=_dims(port))
+    config.dynamic_batching.max_queue_delay_microseconds = QUEUE_DELAY_MICROSECONDS
+    kind = schema.ModelInstanceGroup.Kind.Value("KIND_GPU" if on_gpu else "KIND_CPU")
+    config.instance_group.add(count=1, kind=kind)
+    return config
+
+
+def _ports(directory: Path, runtime: str) -> dict[str, list[onnx.ValueInfoProto]]:
+    """Inputs and outputs, of a TensorRT engine as its ONNX graph has them."""
+    files = sorted((directory / "onnx").glob("model*.onnx")) if runtime == "tensorrt" else []
+    graph = onnx.load(files[0] if files else directory / RUNTIMES[runtime].file).graph
+    return {"input": list(graph.input), "output": list(graph.output)}
+
+
+def _type(port: onnx.ValueInfoProto) -> str:
+    return _TYPES[port.type.tensor_type.elem_type]
+
+
+def _dims(port: onnx.ValueInfoProto) -> list[int]:
+    """The axes past the batch, -1 where they vary."""
+    dims = port.type.tensor_type.shape.dim[1:]
+    return [dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims]
+
+
+def _contract(model: PreTrainedModel, ports: dict[str, list[onnx.ValueInfoProto]], padding_side: str) -> dict[str, Any]:
+    """What a client does before and after: the tokenizer's files lie beside it."""
+    longest = longest_input(model.config)
+    return {
+        "tokenizer": "the files in this folder, for transformers.AutoTokenizer or tokenizers.Tokenizer",
+        "inputs": [port.name for port in ports["input"]],
+        "pairs": "as two texts of one call of the tokenizer",
+        "padding": {
+            "id": model.config.pad_token_id or 0,
+            "attention_mask": 0,
+            "token_type_ids": 0,
+            "side": padding_side,
+        },
+        "pad_to_lengths": [length for length in LENGTHS if length < longest] + [longest],
+        "truncate_to": longest,
+        "outputs": [port.name for port in ports["output"]],
+        "labels": model.config.id2label,
+        "problem_type": model.config.problem_type,
+    }
+
+
+__all__ = ["LENGTHS", "MAX_BATCH", "write_repository"]
