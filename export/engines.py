@@ -5,7 +5,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedConfig
@@ -107,8 +107,11 @@ class Engine(ABC):
             _verify(directory, chosen)
         module, _, name = chosen.engine.partition(":")
         opener = getattr(importlib.import_module(f"hf_albert_plus.export.{module}"), name)
-        engine: Engine = opener(directory, chosen, threads=threads or physical_cores(), providers=providers)
-        return engine
+        engine: Any = opener(directory, chosen, threads=threads or physical_cores(), providers=providers)
+        # Pipelines complain of a model whose class has a name that they do not know.
+        architecture = (engine.config.architectures or [name])[0]
+        engine.__class__ = type(architecture, (type(engine),), {"__module__": type(engine).__module__})
+        return cast(Engine, engine)
 
 
 def engine_file(directory: str | Path, runtime: str) -> Path:
