@@ -9,9 +9,10 @@ import torch
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.environment import environment
-from hf_albert_plus.eval.latency import BLOCKS, Shape, check_shapes
+from hf_albert_plus.eval.latency import BLOCKS, Shape, check_shapes, sample_tensors, summarise
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.graph import sample_inputs
+from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.progress import bar
 
 BASELINE = "torch fp32"
@@ -48,15 +49,8 @@ def bench_cuda(target: Target, *, shapes: list[Shape]) -> dict[str, Any]:
         with torch.cuda.stream(torch.cuda.Stream()):
             ways = _ways(model, target.directory, shape)
             samples = _interleaved(ways, description=f"time {shape}")
-        base = float(numpy.median(samples[BASELINE]))
-        for label, values in samples.items():
-            median = float(numpy.median(values))
-            rows.setdefault(label, {})[str(shape)] = {
-                "p50_ms": round(median, 4),
-                "p95_ms": round(float(numpy.percentile(values, 95)), 4),
-                "speedup": round(base / median, 3),
-                "samples_ms": [round(value, 4) for value in values],
-            }
+        for label, cell in summarise(samples, baseline=BASELINE).items():
+            rows.setdefault(label, {})[str(shape)] = cell
     return {
         "kind": "cuda",
         "baseline": BASELINE,
@@ -71,11 +65,9 @@ def _ways(model: Any, directory: Path, shape: Shape) -> dict[str, Run]:
     """Label -> one call at a shape."""
     import copy
 
-    names = list(sample_inputs(model.cpu()))
-    model = model.cuda()
-    ids = torch.randint(model.config.vocab_size, (shape.batch, shape.length), device="cuda")
-    values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-    tensors = {name: values[name] for name in names}
+    tensors = {
+        name: tensor.cuda() for name, tensor in sample_tensors(model.config, list(sample_inputs(model)), shape).items()
+    }
     half = copy.deepcopy(model).to(torch.bfloat16)
     ways: dict[str, Run] = {
         BASELINE: _torch_call(model, tensors),
@@ -84,8 +76,6 @@ def _ways(model: Any, directory: Path, shape: Shape) -> dict[str, Run]:
         "torch bf16 CUDA graph": _captured(half, tensors),
     }
     for name in _GRAPHS:
-        from hf_albert_plus.export.runtimes import RUNTIMES
-
         path = directory / RUNTIMES[name].file
         if path.is_file():
             ways[f"{RUNTIMES[name].label} CUDA provider"] = _onnx_call(path, tensors)

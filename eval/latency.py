@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -121,26 +121,34 @@ def time_engines(
     """Times engines in turns.
 
     Returns:
-        Label -> shape -> p50 and p95 in ms, the speedup of the p50 over the baseline's, every sample.
+        Label -> shape -> what `summarise` gives.
     """
     found: dict[str, dict[str, Any]] = {label: {} for label in engines}
     for shape in shapes:
         samples = _interleaved(engines, shape, seconds=seconds)
-        base = float(numpy.median(samples[baseline]))
-        for label, values in samples.items():
-            median = float(numpy.median(values))
-            found[label][str(shape)] = {
-                "p50_ms": round(median, 4),
-                "p95_ms": round(float(numpy.percentile(values, 95)), 4),
-                "speedup": round(base / median, 3),
-                "samples_ms": [round(value, 4) for value in values],
-            }
+        for label, cell in summarise(samples, baseline=baseline).items():
+            found[label][str(shape)] = cell
     return found
+
+
+def summarise(samples_ms: Mapping[str, list[float]], *, baseline: str) -> dict[str, dict[str, Any]]:
+    """Label -> p50 and p95 in ms, the speedup of the p50 over the baseline's, every sample."""
+    base = float(numpy.median(samples_ms[baseline]))
+    cells = {}
+    for label, values in samples_ms.items():
+        median = float(numpy.median(values))
+        cells[label] = {
+            "p50_ms": round(median, 4),
+            "p95_ms": round(float(numpy.percentile(values, 95)), 4),
+            "speedup": round(base / median, 3),
+            "samples_ms": [round(value, 4) for value in values],
+        }
+    return cells
 
 
 def _interleaved(engines: Mapping[str, Timed], shape: Shape, *, seconds: float) -> dict[str, list[float]]:
     """Samples in ms of each engine at one shape."""
-    inputs = {label: sample_tensors(engine, shape) for label, engine in engines.items()}
+    inputs = {label: sample_tensors(engine.config, engine.inputs, shape) for label, engine in engines.items()}
     calls = {label: _calls_a_block(engine, inputs[label], seconds=seconds) for label, engine in engines.items()}
     samples: dict[str, list[float]] = {label: [] for label in engines}
     labels = list(engines)
@@ -169,12 +177,13 @@ def _calls_a_block(engine: Timed, tensors: dict[str, torch.Tensor], *, seconds: 
     return max(2, min(400, round(seconds / BLOCKS / pace)))
 
 
-def sample_tensors(engine: Timed, shape: Shape) -> dict[str, torch.Tensor]:
+def sample_tensors(config: Any, names: Sequence[str], shape: Shape) -> dict[str, torch.Tensor]:
+    """Random tokens without padding, under those names that a model reads."""
     generator = torch.Generator().manual_seed(0)
-    size = (shape.batch, shape.length) if input_rank(engine.config) == 2 else (shape.batch, 1, shape.length)
-    ids = torch.randint(engine.config.vocab_size, size, generator=generator)
+    size = (shape.batch, shape.length) if input_rank(config) == 2 else (shape.batch, 1, shape.length)
+    ids = torch.randint(config.vocab_size, size, generator=generator)
     values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-    return {name: values[name] for name in engine.inputs}
+    return {name: values[name] for name in names}
 
 
 def _parameters(target: Target) -> int:
@@ -196,5 +205,6 @@ __all__ = [
     "check_shapes",
     "parse_shapes",
     "sample_tensors",
+    "summarise",
     "time_engines",
 ]

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from hf_albert_plus.eval.latency import Shape, check_shapes, sample_tensors, tim
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.graph import export_graph, quiet_exporters, sample_inputs, save_graph
 from hf_albert_plus.export.inputs import longest_input
-from hf_albert_plus.export.int8 import quantise, quantiser_notes_off
+from hf_albert_plus.export.int8 import quantise
 from hf_albert_plus.export.openvino_ir import count_openvino_products, quantise_openvino, write_openvino
 from hf_albert_plus.export.optional import need
 from hf_albert_plus.export.products import count_products
+from hf_albert_plus.export.quiet import quiet_loggers
+from hf_albert_plus.export.sessions import open_session
 from hf_albert_plus.progress import steps
 
 BASELINE = "transformers eager fp32"
@@ -57,7 +59,6 @@ class _Workshop:
     ours: PreTrainedModel
     folder: Path
     threads: int
-    made: dict[str, Path] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -87,12 +88,14 @@ def bench_peers(
         for label, build in _BUILDERS.items():
             begin(label)
             try:
-                with quiet_exporters(), quantiser_notes_off():
+                with quiet_exporters(), quiet_loggers("root"):
                     peer = build(workshop)
                     for shape in shapes:  # compilers fail at the first call
-                        output = peer(**sample_tensors(peer, shape))
+                        output = peer(**sample_tensors(peer.config, peer.inputs, shape))
                     peers[label] = peer
-                    peer.cosine = _cosine(output, peers[BASELINE](**sample_tensors(peer, shapes[-1])))
+                    peer.cosine = _cosine(
+                        output, peers[BASELINE](**sample_tensors(peer.config, peer.inputs, shapes[-1]))
+                    )
             except Exception as error:  # other people's tools fail in their own ways; the table says how
                 failed[label] = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
         timings = time_engines(peers, shapes=shapes, baseline=BASELINE, seconds=seconds)
@@ -246,13 +249,12 @@ def _quantize_dynamic(work: _Workshop, *, after_preprocessing: bool) -> Peer:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     source = _torchscript(work)
-    with quantiser_notes_off():
-        if after_preprocessing:
-            prepared = work.folder / "prepared.onnx"
-            quant_pre_process(source, prepared, skip_symbolic_shape=True)
-            source = prepared
-        target = work.folder / f"dynamic{after_preprocessing}.onnx"
-        quantize_dynamic(source, target, per_channel=after_preprocessing, weight_type=QuantType.QInt8)
+    if after_preprocessing:
+        prepared = work.folder / "prepared.onnx"
+        quant_pre_process(source, prepared, skip_symbolic_shape=True)
+        source = prepared
+    target = work.folder / f"dynamic{after_preprocessing}.onnx"
+    quantize_dynamic(source, target, per_channel=after_preprocessing, weight_type=QuantType.QInt8)
     return _of_onnx(work, target)
 
 
@@ -262,12 +264,7 @@ def _of_onnx(work: _Workshop, path: Path) -> Peer:
 
 def graph_peer(path: Path, *, config: Any, inputs: tuple[str, ...], threads: int) -> Peer:
     """A graph in an onnxruntime session with default options but for the number of threads."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), sess_options=options, providers=["CPUExecutionProvider"])
+    session = open_session(path, threads=threads)
     names = [node.name for node in session.get_inputs()]
 
     def run(**tensors: torch.Tensor) -> Any:

@@ -17,6 +17,7 @@ from hf_albert_plus.export.engines import Engine, model_hash, physical_cores
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import Task, data_parent, encode, load_split, load_tokenizer
+from hf_albert_plus.heads import architecture_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def score_targets(
     """
     configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
     for directory, config in configs.items():
-        architecture = (config.architectures or ["no architecture in its config"])[0]
+        architecture = architecture_of(config)
         if not architecture.endswith("ForSequenceClassification"):
             raise InvalidInput(
                 "a target must be a sequence classifier",
@@ -156,7 +157,7 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
 
 def check_labels(engine: Engine, task: Task) -> None:
     """Refuses an engine with another number of labels than a task has."""
-    architecture = (engine.config.architectures or ["no architecture in its config"])[0]
+    architecture = architecture_of(engine.config)
     if not architecture.endswith("ForSequenceClassification") or engine.config.num_labels != task.num_labels:
         raise InvalidInput(
             f"a target for {task.name} must have {task.num_labels} labels",

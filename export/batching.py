@@ -10,6 +10,7 @@ from transformers.utils import ModelOutput
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.heads import architecture_of
 from hf_albert_plus.progress import track
 
 # Tokens a batch, padding included. On two cores, where a small encoder is fastest on SST-2; see `albert-plus eval`.
@@ -25,7 +26,7 @@ def token_batches(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
         InvalidInput: the budget is not positive.
     """
     if budget < 1:
-        raise InvalidInput("--token-budget must be at least 1", got=budget, repair=f"use --token-budget {TOKEN_BUDGET}")
+        raise InvalidInput("a token budget must be at least 1", got=budget, repair=f"use {TOKEN_BUDGET}")
     batches: list[list[int]] = []
     widest = 0
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True):
@@ -39,7 +40,7 @@ def token_batches(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
 def file_batches(rows: int, *, size: int) -> list[list[int]]:
     """Numbers of rows in their order, `size` a batch."""
     if size < 1:
-        raise InvalidInput("--batch-size must be at least 1", got=size, repair="use --batch-size 32")
+        raise InvalidInput("a batch must have at least 1 row", got=size, repair="use 32")
     return [list(range(start, min(start + size, rows))) for start in range(0, rows, size)]
 
 
@@ -110,8 +111,7 @@ def run_batches(
 
 def _by_token(engine: Engine, name: str) -> bool:
     """Whether an output has a value for each token, not one for each row."""
-    architecture = (engine.config.architectures or [""])[0]
-    classifies = architecture.endswith(("ForSequenceClassification", "ForMultipleChoice"))
+    classifies = architecture_of(engine.config).endswith(("ForSequenceClassification", "ForMultipleChoice"))
     return not classifies and name not in {"pooler_output", "sop_logits", "seq_relationship_logits"}
 
 

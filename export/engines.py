@@ -13,7 +13,8 @@ from transformers.utils import ModelOutput
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import check_tensors
-from hf_albert_plus.export.runtimes import RUNTIMES, Runtime, get_runtime
+from hf_albert_plus.export.runtimes import Runtime, get_runtime
+from hf_albert_plus.heads import architecture_of
 from hf_albert_plus.records import RECORD, file_sha256, read_json
 
 
@@ -109,8 +110,9 @@ class Engine(ABC):
         opener = getattr(importlib.import_module(f"hf_albert_plus.export.{module}"), name)
         engine: Any = opener(directory, chosen, threads=threads or physical_cores(), providers=providers)
         # Pipelines complain of a model whose class has a name that they do not know.
-        architecture = (engine.config.architectures or [name])[0]
-        engine.__class__ = type(architecture, (type(engine),), {"__module__": type(engine).__module__})
+        engine.__class__ = type(
+            architecture_of(engine.config), (type(engine),), {"__module__": type(engine).__module__}
+        )
         return cast(Engine, engine)
 
 
@@ -169,4 +171,4 @@ def model_hash(directory: str | Path, runtime: str) -> str:
     return file_sha256(weight_files(path)[-1])
 
 
-__all__ = ["RUNTIMES", "Engine", "engine_file", "model_hash", "physical_cores", "weight_files"]
+__all__ = ["Engine", "engine_file", "model_hash", "physical_cores", "weight_files"]

@@ -17,7 +17,7 @@ from hf_albert_plus.export.graph import applied_passes, export_graph, save_graph
 from hf_albert_plus.export.half import HalfType, check_range, emulate, load_typed, to_half
 from hf_albert_plus.export.inputs import longest_input
 from hf_albert_plus.export.int8 import matching_products, quantise
-from hf_albert_plus.export.keep_fp32 import fewest_in_fp32, rank_by_sensitivity
+from hf_albert_plus.export.keep_fp32 import Kept, fewest_in_fp32, rank_by_sensitivity
 from hf_albert_plus.export.parity import Case, Tensors, cases, check_parity, differences, onnx_runner, random_inputs
 from hf_albert_plus.export.products import count_products
 from hf_albert_plus.export.runtimes import RUNTIMES
@@ -95,23 +95,30 @@ class Work:
     def drop(self, score: float | None) -> float | None:
         return None if score is None or self.torch_score is None else round(self.torch_score - score, 4)
 
+    def loses_too_much(self, score: float | None) -> bool:
+        drop, most = self.drop(score), self.settings.max_drop
+        return drop is not None and most is not None and drop > most
+
+    def score_error(self, name: str, score: float | None, *, repair: str) -> ScoreError:
+        return ScoreError(
+            what=name,
+            score=score or 0.0,
+            reference=self.torch_score or 0.0,
+            max_drop=self.settings.max_drop or 0.0,
+            repair=repair,
+        )
+
     def judged(self, name: str) -> dict[str, Any]:
-        """The score of an int8 artefact for the record.
+        """The score of a calibrated artefact for the record.
 
         Raises:
             ScoreError: it loses more than it may.
         """
         score = self.score(name)
-        drop, most = self.drop(score), self.settings.max_drop
-        if score is not None and drop is not None and self.torch_score is not None and most is not None and drop > most:
-            raise ScoreError(
-                what=name,
-                score=score,
-                reference=self.torch_score,
-                max_drop=most,
-                repair="calibrate on more --examples, or use onnx-int8, which finds the products to keep in fp32",
-            )
-        return {"score": score, "drop": drop}
+        if self.loses_too_much(score):
+            repair = "calibrate on more --examples, or use onnx-int8, which finds the products to keep in fp32"
+            raise self.score_error(name, score, repair=repair)
+        return {"score": score, "drop": self.drop(score)}
 
     def described(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
         """The facts with the artefact's file and size in front."""
@@ -163,8 +170,7 @@ def _onnx(work: Work) -> dict[str, Any]:
 
 def _half(work: Work, half: HalfType) -> dict[str, Any]:
     name = f"onnx-{half}"
-    arrays = [{key: tensor.numpy() for key, tensor in case.tensors.items()} for case in work.cases]
-    largest = check_range(work.graph, half, arrays)
+    largest = check_range(work.graph, half, [case.tensors for case in work.cases])
     model = load_typed(work.graph)
     counts = to_half(model, half)
     save_graph(model, work.path(name))
@@ -185,36 +191,43 @@ def _half(work: Work, half: HalfType) -> dict[str, Any]:
 def _int8(work: Work) -> dict[str, Any]:
     name = "onnx-int8"
     target = work.path(name)
-    counts = quantise(work.graph, target, keep_fp32=work.keep_fp32)
-    most = work.settings.max_drop
-    searched: dict[str, Any] = {}
-    if most is not None:
-        scores: dict[tuple[str, ...], float] = {}
+    kept: Kept = ()
 
-        def holds(kept: tuple[str, ...]) -> bool:
-            quantise(work.graph, target, keep_fp32=[*work.keep_fp32, *kept])
-            scores[kept] = work.score(name) or 0.0
-            return (work.drop(scores[kept]) or 0.0) <= most
+    def quantised(kept: Kept) -> dict[str, Any]:
+        return quantise(work.graph, target, keep_fp32=[*work.keep_fp32, *kept])
 
-        if not holds(()):
-            rows = pad_rows(work.examples[:_SENSITIVITY_EXAMPLES], work.tokenizer)
-            batch = {key: with_choices(tensor, work.model) for key, tensor in rows.items()}
-            ranked = [product for product in rank_by_sensitivity(work.graph, batch) if product not in work.keep_fp32]
-            found = fewest_in_fp32(ranked, holds)
-            if found is None:
-                raise ScoreError(
-                    what=name,
-                    score=scores[tuple(ranked)],
-                    reference=work.torch_score or 0.0,
-                    max_drop=most,
-                    repair="its 8-bit embedding tables cost that much: export onnx-fp16, or allow a larger --max-drop",
-                )
-            counts = quantise(work.graph, target, keep_fp32=[*work.keep_fp32, *found])
-            searched = {"searched_graphs": len(scores)}
+    counts = quantised(kept)
+    scores: dict[Kept, float | None] = {kept: work.score(name)}
+    if work.loses_too_much(scores[kept]):
+        kept = _search(work, quantised, scores)
+        counts = {**quantised(kept), "searched_graphs": len(scores)}
     proto = onnx.load(target)
     onnx.checker.check_model(proto)
-    passes = {"passes": applied_passes(proto)}
-    return {**work.parity(name), **counts, **passes, **work.judged(name), **searched}
+    score = {"score": scores[kept], "drop": work.drop(scores[kept])}
+    return {**work.parity(name), **counts, "passes": applied_passes(proto), **score}
+
+
+def _search(work: Work, quantised: Callable[[Kept], Any], scores: dict[Kept, float | None]) -> Kept:
+    """The fewest products found that, kept in fp32, hold the score; the scores of what was tried are added.
+
+    Raises:
+        ScoreError: all of them do not.
+    """
+
+    def holds(kept: Kept) -> bool:
+        if kept not in scores:
+            quantised(kept)
+            scores[kept] = work.score("onnx-int8")
+        return not work.loses_too_much(scores[kept])
+
+    rows = pad_rows(work.examples[:_SENSITIVITY_EXAMPLES], work.tokenizer)
+    batch = {key: with_choices(tensor, work.model) for key, tensor in rows.items()}
+    ranked = [product for product in rank_by_sensitivity(work.graph, batch) if product not in work.keep_fp32]
+    found = fewest_in_fp32(ranked, holds)
+    if found is None:
+        repair = "its 8-bit embedding tables cost that much: export onnx-fp16, or allow a larger --max-drop"
+        raise work.score_error("onnx-int8", scores[tuple(ranked)], repair=repair)
+    return found
 
 
 def _qdq(work: Work) -> dict[str, Any]:

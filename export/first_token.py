@@ -6,7 +6,10 @@ queries, attention output, feed-forward network and norms of the first one alone
 
 from dataclasses import dataclass
 
+import numpy
 import onnx_ir
+
+from hf_albert_plus.export.initializers import store
 
 _ELEMENTWISE = {
     "Add", "Cast", "Clip", "Div", "Erf", "Gelu", "Identity", "Max", "Min", "Mul", "Neg", "Pow", "Relu", "Sigmoid",
@@ -143,14 +146,7 @@ def _select(model: onnx_ir.Model, value: onnx_ir.Value, wanted: list[_Read]) -> 
 
 
 def _constant(model: onnx_ir.Model, name: str, values: list[int]) -> onnx_ir.Value:
-    if name not in model.graph.initializers:
-        import numpy
-
-        tensor = onnx_ir.tensor(numpy.asarray(values, dtype=numpy.int64), name=name)
-        model.graph.initializers[name] = onnx_ir.Value(
-            name=name, type=onnx_ir.TensorType(onnx_ir.DataType.INT64), shape=onnx_ir.Shape([1]), const_value=tensor
-        )
-    return model.graph.initializers[name]
+    return store(model, name, numpy.asarray(values, dtype=numpy.int64))
 
 
 def _input(node: onnx_ir.Node, index: int) -> onnx_ir.Value:

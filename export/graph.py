@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import logging
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -27,10 +26,11 @@ from hf_albert_plus.export.passes import (
     split_gemm,
     write_residuals_as_sum,
 )
+from hf_albert_plus.export.quiet import quiet_loggers
 from hf_albert_plus.glue import reads_token_types
 
 _PROTOBUF_LIMIT = 2**31
-
+_EXPORTERS = ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters")
 
 # Passes that make a graph faster, in the order in which they run. None changes what is computed. `albert-plus bench
 # --passes` times each: they are on where they were measured to win, residuals as sums in int8 graphs only.
@@ -157,20 +157,13 @@ def save_graph(graph_model: onnx_ir.Model, path: Path) -> None:
 @contextlib.contextmanager
 def quiet_exporters() -> Iterator[None]:
     """Holds back the exporters' notes about themselves; their errors still come through as exceptions."""
-    loggers = [
-        logging.getLogger(name)
-        for name in ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters")
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with (
+        quiet_loggers(*_EXPORTERS),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield
 
 
 __all__ = [

@@ -14,6 +14,8 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.gelu import fuse_gelu
+from hf_albert_plus.export.initializers import store
+from hf_albert_plus.export.parity import Tensors, onnx_runner
 
 HalfType = Literal["fp16", "bf16"]
 _TYPES = {
@@ -86,7 +88,7 @@ def load_typed(path: Path) -> onnx_ir.Model:
     return onnx_ir.from_proto(onnx.shape_inference.infer_shapes(onnx.load(path)))
 
 
-def check_range(source: Path, half: HalfType, inputs: list[dict[str, numpy.ndarray]]) -> float:
+def check_range(source: Path, half: HalfType, inputs: list[Tensors]) -> float:
     """The largest absolute value that any tensor in half precision takes on the given inputs, computed in fp32.
 
     Args:
@@ -95,8 +97,6 @@ def check_range(source: Path, half: HalfType, inputs: list[dict[str, numpy.ndarr
     Raises:
         InvalidInput: a tensor exceeds fp16's largest number, or is not finite.
     """
-    import onnxruntime
-
     model = load_typed(source)
     fuse_gelu(model)
     in_fp32 = _nodes_in_fp32(model)
@@ -111,17 +111,14 @@ def check_range(source: Path, half: HalfType, inputs: list[dict[str, numpy.ndarr
     for value in watched:
         if value not in outputs:
             model.graph.outputs.append(value)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        onnx_ir.to_proto(model).SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
-    )
+    run = onnx_runner(onnx_ir.to_proto(model).SerializeToString())
     names = [value.name for value in watched if value.name]
     limit = float(numpy.finfo(numpy.float16).max) if half == "fp16" else float(numpy.finfo(numpy.float32).max)
     largest = 0.0
     for batch in inputs:
-        for name, array in zip(names, session.run(names, batch), strict=True):
-            peak = float(numpy.abs(array).max(initial=0.0))
+        found = run(batch)
+        for name in names:
+            peak = float(numpy.abs(found[name].numpy()).max(initial=0.0))
             if not peak <= limit:
                 raise InvalidInput(
                     f"values in {half} must not exceed {limit:g}",
@@ -188,21 +185,18 @@ def _stored_in_half(
 ) -> onnx_ir.Value:
     """The initialiser in half precision, stored once however many nodes read it."""
     name = f"{value.name}_{half}"
-    if name not in model.graph.initializers:
-        assert value.const_value is not None
-        array = value.const_value.numpy()
-        limit = float(ml_dtypes.finfo(numpy_type).max)
-        if not numpy.abs(array).max(initial=0.0) <= limit:
-            raise InvalidInput(
-                f"weights in {half} must not exceed {limit:g}",
-                got=f"{numpy.abs(array).max():g} in {value.name}",
-                repair="export onnx-bf16 instead" if half == "fp16" else "check the weights",
-            )
-        tensor = onnx_ir.tensor(array.astype(numpy_type), name=name)
-        model.graph.initializers[name] = onnx_ir.Value(
-            name=name, type=onnx_ir.TensorType(tensor.dtype), shape=onnx_ir.Shape(array.shape), const_value=tensor
+    if name in model.graph.initializers:
+        return model.graph.initializers[name]
+    assert value.const_value is not None
+    array = value.const_value.numpy()
+    limit = float(ml_dtypes.finfo(numpy_type).max)
+    if not numpy.abs(array).max(initial=0.0) <= limit:
+        raise InvalidInput(
+            f"weights in {half} must not exceed {limit:g}",
+            got=f"{numpy.abs(array).max():g} in {value.name}",
+            repair="export onnx-bf16 instead" if half == "fp16" else "check the weights",
         )
-    return model.graph.initializers[name]
+    return store(model, name, array.astype(numpy_type))
 
 
 def _cast(model: onnx_ir.Model, value: onnx_ir.Value, dtype: onnx_ir.DataType | None) -> onnx_ir.Value:

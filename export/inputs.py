@@ -7,6 +7,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.heads import architecture_of
 
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -24,7 +25,7 @@ def longest_input(config: PreTrainedConfig) -> int:
 
 def input_rank(config: PreTrainedConfig) -> int:
     """Axes of a model's inputs: batch and sequence, and choices between them for multiple choice."""
-    return 3 if (config.architectures or [""])[0].endswith("ForMultipleChoice") else 2
+    return 3 if architecture_of(config).endswith("ForMultipleChoice") else 2
 
 
 def check_tensors(tensors: Mapping[str, Any], names: tuple[str, ...], config: PreTrainedConfig) -> None:

@@ -1,6 +1,5 @@
 """Dynamic int8: weights quantised per channel and stored once, activations at run time, every product counted."""
 
-import logging
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +12,7 @@ from hf_albert_plus.errors import InvalidInput, QuantisationError, suggest
 from hf_albert_plus.export.graph import INT8_PASSES, apply_passes, save_graph
 from hf_albert_plus.export.passes import fold_weight_transposes, separate_weights
 from hf_albert_plus.export.products import count_products, float_tables
+from hf_albert_plus.export.quiet import quiet_loggers
 
 
 def quantise(
@@ -44,7 +44,7 @@ def quantise(
     folded = target.with_suffix(".folded.onnx")
     save_graph(graph_model, folded)
     try:
-        with quantiser_notes_off():
+        with quiet_loggers("root"):  # the quantiser recommends its own pre-processing there at every call
             quantize_dynamic(
                 folded,
                 target,
@@ -96,15 +96,4 @@ def matching_products(source: Path, patterns: Collection[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-class quantiser_notes_off:  # noqa: N801 - a context manager
-    """Holds back the notes that onnxruntime's quantiser writes to the root logger at every call."""
-
-    def __enter__(self) -> None:
-        self.level = logging.getLogger().level
-        logging.getLogger().setLevel(logging.ERROR)
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger().setLevel(self.level)
-
-
-__all__ = ["check_counts", "matching_products", "quantise", "quantiser_notes_off"]
+__all__ = ["check_counts", "matching_products", "quantise"]

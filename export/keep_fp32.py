@@ -77,4 +77,4 @@ def rank_by_sensitivity(source: Path, batch: dict[str, torch.Tensor]) -> list[st
     return sorted(names, key=lambda name: moved[name], reverse=True)
 
 
-__all__ = ["fewest_in_fp32", "rank_by_sensitivity"]
+__all__ = ["Kept", "fewest_in_fp32", "rank_by_sensitivity"]

@@ -4,6 +4,8 @@ import numpy
 import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from hf_albert_plus.export.initializers import store
+
 
 def narrow_mask(model: onnx_ir.Model) -> int:
     """Computes the additive mask from `attention_mask` directly: 0 where it is 1, the lowest float where it is 0.
@@ -20,7 +22,7 @@ def narrow_mask(model: onnx_ir.Model) -> int:
     kept, padded = (
         _scalar(model, traced.inputs[index], name) for index, name in ((1, "mask_kept"), (2, "mask_padded"))
     )
-    axes = _initializer(model, "mask_axes", numpy.asarray([1, 2], dtype=numpy.int64))
+    axes = store(model, "mask_axes", numpy.asarray([1, 2], dtype=numpy.int64))
     rows = mask if len(mask.shape) == 2 else _without_choices(model, mask, traced)
     boolean = onnx_ir.node("Cast", [rows], attributes={"to": onnx_ir.DataType.BOOL}, name="node_mask_bool")
     spread = onnx_ir.node("Unsqueeze", [boolean.outputs[0], axes], name="node_mask_spread")
@@ -41,7 +43,7 @@ def narrow_mask(model: onnx_ir.Model) -> int:
 
 def _without_choices(model: onnx_ir.Model, mask: onnx_ir.Value, before: onnx_ir.Node) -> onnx_ir.Value:
     """`[batch, choices, sequence]` -> `[batch * choices, sequence]`."""
-    rest = _initializer(model, "mask_rows", numpy.asarray([-1], dtype=numpy.int64))
+    rest = store(model, "mask_rows", numpy.asarray([-1], dtype=numpy.int64))
     length = onnx_ir.node("Shape", [mask], attributes={"start": 2}, name="node_mask_length")
     target = onnx_ir.node("Concat", [rest, length.outputs[0]], attributes={"axis": 0}, name="node_mask_target")
     rows = onnx_ir.node("Reshape", [mask, target.outputs[0]], name="node_mask_rows")
@@ -83,16 +85,7 @@ def _uniform(value: onnx_ir.Value | None) -> float | None:
 def _scalar(model: onnx_ir.Model, value: onnx_ir.Value | None, name: str) -> onnx_ir.Value:
     number = _uniform(value)
     assert number is not None
-    return _initializer(model, name, numpy.asarray(number, dtype=numpy.float32))
-
-
-def _initializer(model: onnx_ir.Model, name: str, array: numpy.ndarray) -> onnx_ir.Value:
-    tensor = onnx_ir.tensor(array, name=name)
-    value = onnx_ir.Value(
-        name=name, type=onnx_ir.TensorType(tensor.dtype), shape=onnx_ir.Shape(array.shape), const_value=tensor
-    )
-    model.graph.initializers[name] = value
-    return value
+    return store(model, name, numpy.asarray(number, dtype=numpy.float32))
 
 
 __all__ = ["narrow_mask"]

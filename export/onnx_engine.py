@@ -11,8 +11,7 @@ from hf_albert_plus.errors import InvalidInput, suggest
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.outputs import as_output, check_names, output_class
 from hf_albert_plus.export.runtimes import Runtime
-
-CPU = ("CPUExecutionProvider",)
+from hf_albert_plus.export.sessions import CPU, open_session
 
 
 class OnnxEngine(Engine):
@@ -37,12 +36,8 @@ class OnnxEngine(Engine):
                 got=wanted[0],
                 repair='load it with providers=["CUDAExecutionProvider"], or run onnx-int8 or openvino-bf16 here',
             )
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
         try:
-            self.session = onnxruntime.InferenceSession(str(self.file), sess_options=options, providers=wanted)
+            self.session = open_session(self.file, threads=threads, providers=wanted)
         except Exception as error:  # onnxruntime raises a class of its own for each failure, none of them public
             raise InvalidInput(
                 "an ONNX file must load in onnxruntime", got=f"{self.file} ({error})", repair="export it again"

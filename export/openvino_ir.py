@@ -1,7 +1,6 @@
 """OpenVINO's intermediate representation, fp32, and int8 by NNCF."""
 
 import contextlib
-import logging
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from hf_albert_plus.errors import QuantisationError
 from hf_albert_plus.export.calibration import Example, as_arrays
 from hf_albert_plus.export.optional import need
+from hf_albert_plus.export.quiet import quiet_loggers
 
 _PRODUCT = "MatMul"
 _THROUGH = {"Convert", "Multiply", "Reshape", "Subtract", "Transpose", "FakeQuantize"}
@@ -98,14 +98,8 @@ def _stored_type(node: Any) -> str | None:
 @contextlib.contextmanager
 def _quiet() -> Any:
     """Holds back NNCF's notes and sends its progress bars, which it prints, to where bars belong."""
-    logger = logging.getLogger("nncf")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        logger.setLevel(level)
+    with quiet_loggers("nncf"), contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 __all__ = ["count_openvino_products", "quantise_openvino", "write_openvino"]

@@ -19,7 +19,7 @@ from transformers.utils import ModelOutput
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import NAMES
-from hf_albert_plus.heads import head_of
+from hf_albert_plus.heads import architecture_of, head_of
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTrainingOutput
 
 _OUTPUTS: dict[str, type[ModelOutput]] = {
@@ -34,7 +34,7 @@ _OUTPUTS: dict[str, type[ModelOutput]] = {
 
 def output_class(config: PreTrainedConfig, names: Sequence[str]) -> type[ModelOutput]:
     """The class of the outputs of a head, from the names of what a graph gives."""
-    head = head_of((config.architectures or ["no architecture in its config"])[0], option="the target")
+    head = head_of(architecture_of(config), option="the target")
     if head == "ForPreTraining":
         return AlbertPlusForPreTrainingOutput if "sop_logits" in names else BertForPreTrainingOutput
     return _OUTPUTS[head]
@@ -51,7 +51,7 @@ def check_names(path: object, inputs: Sequence[str], outputs: Sequence[str], con
     known = "input_ids" in inputs and set(inputs) <= set(NAMES) and outputs and set(outputs) <= set(fields)
     if not known:
         raise InvalidInput(
-            f"{path} must be an export of this directory's {(config.architectures or ['model'])[0]}",
+            f"{path} must be an export of this directory's {architecture_of(config)}",
             got=f"a graph from {', '.join(inputs) or 'nothing'} to {', '.join(outputs) or 'nothing'}",
             repair="export the directory again",
         )

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from hf_albert_plus.errors import ParityError
 from hf_albert_plus.export.graph import sample_inputs, with_choices
 from hf_albert_plus.export.inputs import longest_input
+from hf_albert_plus.export.sessions import open_session
 
 Tensors = dict[str, torch.Tensor]
 # Largest difference of an output, values beyond 1 relative to the largest. What is computed in int8 is held to the
@@ -141,13 +142,7 @@ def check_parity(found: list[Difference], *, what: str, precision: str) -> dict[
 
 def onnx_runner(graph: Path | bytes) -> Callable[[Tensors], dict[str, torch.Tensor]]:
     """Runs an ONNX graph as it stands on the CPU."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        graph if isinstance(graph, bytes) else str(graph), sess_options=options, providers=["CPUExecutionProvider"]
-    )
+    session = open_session(graph)
     names = [node.name for node in session.get_outputs()]
 
     def run(tensors: Tensors) -> dict[str, torch.Tensor]:

@@ -11,6 +11,8 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
+from hf_albert_plus.export.initializers import store
+
 _LAYER = re.compile(r"\.layers?\.\d+$")
 
 
@@ -138,12 +140,7 @@ def separate_weights(model: onnx_ir.Model, products: Collection[str]) -> int:
             if weight.name not in copied:
                 if all(user.name in products for user, _ in weight.uses()):
                     continue
-                name = f"{weight.name}.kept"
-                tensor = onnx_ir.tensor(weight.const_value.numpy().copy(order="C"), name=name)
-                copied[weight.name] = onnx_ir.Value(
-                    name=name, type=weight.type, shape=onnx_ir.Shape(tensor.numpy().shape), const_value=tensor
-                )
-                model.graph.initializers[name] = copied[weight.name]
+                copied[weight.name] = store(model, f"{weight.name}.kept", weight.const_value.numpy())
             node.replace_input_with(index, copied[weight.name])
     return len(copied)
 
@@ -190,15 +187,9 @@ def split_gemm(model: onnx_ir.Model) -> int:
 
 def _transposed(model: onnx_ir.Model, weight: onnx_ir.Value) -> onnx_ir.Value:
     """The stored transpose of a stored matrix, made at the first call."""
-    name = f"{weight.name}.T"
     if weight.const_value is None:
         raise ValueError(f"{weight.name} is not stored in the graph")
-    if name not in model.graph.initializers:
-        tensor = onnx_ir.tensor(weight.const_value.numpy().T.copy(order="C"), name=name)
-        shape = onnx_ir.Shape(tensor.numpy().shape)
-        value = onnx_ir.Value(name=name, type=weight.type, shape=shape, const_value=tensor)
-        model.graph.initializers[name] = value
-    return model.graph.initializers[name]
+    return store(model, f"{weight.name}.T", weight.const_value.numpy().T)
 
 
 __all__ = [

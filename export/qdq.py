@@ -12,9 +12,10 @@ import onnx
 import onnx_ir
 
 from hf_albert_plus.export.calibration import Example, as_arrays
-from hf_albert_plus.export.int8 import check_counts, quantiser_notes_off
+from hf_albert_plus.export.int8 import check_counts
 from hf_albert_plus.export.passes import separate_weights
 from hf_albert_plus.export.products import count_products
+from hf_albert_plus.export.quiet import quiet_loggers
 
 
 def quantise_static(
@@ -36,7 +37,7 @@ def quantise_static(
     inputs, rank = [port.name for port in ports], len(ports[0].type.tensor_type.shape.dim)
     graph_model = onnx_ir.load(source)
     separate_weights(graph_model, keep_fp32)
-    with quantiser_notes_off():
+    with quiet_loggers("root"):
         quantize_static(
             onnx_ir.to_proto(graph_model),
             target,

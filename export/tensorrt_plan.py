@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.inputs import longest_input
+from hf_albert_plus.export.inputs import input_rank, longest_input
 from hf_albert_plus.export.runtimes import RUNTIMES
 
 CHOICES = (1, 4, 8)
@@ -76,9 +76,11 @@ def check_tensorrt(source: Path, *, graph: str, profile: Profile) -> None:
 
     config = load_config(source, option="DIR")
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if reads_token_types(config) else [])]
-    rank = 3 if (config.architectures or [""])[0].endswith("ForMultipleChoice") else 2
     line = trtexec_line(
-        Path("OUT") / RUNTIMES[graph].file, names, profile=profile.fitted(longest_input(config)), rank=rank
+        Path("OUT") / RUNTIMES[graph].file,
+        names,
+        profile=profile.fitted(longest_input(config)),
+        rank=input_rank(config),
     )
     raise InvalidInput(
         "a TensorRT engine is built by TensorRT on the GPU that will run it",

@@ -47,7 +47,6 @@ def write_repository(
     Raises:
         InvalidInput: tritonclient is missing.
     """
-    need("google.protobuf", extra="triton")
     text_format = need("google.protobuf.text_format", extra="triton")
     repository = directory / "triton"
     written = {}
@@ -56,7 +55,8 @@ def write_repository(
             continue
         name = f"{model.config.model_type}_{runtime.replace('-', '_')}"
         source = directory / RUNTIMES[runtime].file
-        config = _config(name, runtime, _ports(directory, runtime), largest_batch)
+        ports = _ports(directory, runtime)
+        config = _config(name, runtime, ports, largest_batch)
         version = repository / name / "1"
         version.mkdir(parents=True)
         shutil.copyfile(source, version / f"model{source.suffix}")
@@ -68,7 +68,7 @@ def write_repository(
             if (directory / file).is_file():
                 shutil.copyfile(directory / file, contract / file)
         (contract / "contract.json").write_text(
-            json.dumps(_contract(model, _ports(directory, runtime), padding_side), indent=2, ensure_ascii=False) + "\n",
+            json.dumps(_contract(model, ports, padding_side), indent=2, ensure_ascii=False) + "\n",
             encoding="utf-8",
         )
         written[name] = {"file": f"triton/{name}/1/model{source.suffix}", "backend": config.backend}

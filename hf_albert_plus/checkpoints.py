@@ -59,10 +59,10 @@ def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
     Raises:
         InvalidInput: another head than `HEADS` has, or weights that are missing or left over.
     """
-    from .heads import auto_class, head_of
+    from .heads import architecture_of, auto_class, head_of
 
     config = load_config(source, option=option)
-    architecture = (config.architectures or ["no architecture in its config"])[0]
+    architecture = architecture_of(config)
     head = head_of(architecture, option=f"{option} ({source})")
     model, report = from_pretrained(auto_class(head), source, option=option)
     if head == "Model" and report["missing_keys"] and all(key.startswith("pooler.") for key in report["missing_keys"]):

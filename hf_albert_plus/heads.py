@@ -3,6 +3,7 @@
 from typing import Any
 
 import transformers
+from transformers import PreTrainedConfig
 
 from . import modeling_albert_plus as modeling
 from .errors import InvalidInput
@@ -16,6 +17,11 @@ HEADS = (
     "ForQuestionAnswering",
     "ForMultipleChoice",
 )
+
+
+def architecture_of(config: PreTrainedConfig) -> str:
+    """Name of the class that a model was saved as; words that no class ends with where the config has none."""
+    return (config.architectures or ["no architecture in its config"])[0]
 
 
 def head_of(architecture: str, *, option: str) -> str:
@@ -44,4 +50,4 @@ def albert_plus_class(head: str) -> Any:
     return getattr(modeling, f"AlbertPlus{head}")
 
 
-__all__ = ["HEADS", "albert_plus_class", "auto_class", "head_of"]
+__all__ = ["HEADS", "albert_plus_class", "architecture_of", "auto_class", "head_of"]

@@ -98,26 +98,25 @@ def test_the_stage_keeps_the_fewest_products_that_hold_the_score(fragile_dir, da
     assert sorted(products.fp32) == facts["kept_fp32"]
 
 
-def test_a_score_that_cannot_be_held_is_an_error(classifier_dir, data_dir, tmp_path):
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [
+        ("onnx-int8", r"onnx-int8 may lose at most 1 points, got 50.00 .*embedding tables"),
+        ("onnx-qdq", "onnx-qdq may lose at most 1 points.*more --examples"),
+    ],
+)
+def test_a_score_that_cannot_be_held_is_an_error(classifier_dir, data_dir, tmp_path, to, words):
     """A judge that gives every int8 graph nothing."""
     settings = ExportSettings(data=str(data_dir), task="sst2", max_drop=1.0, examples=8)
-    with pytest.raises(ScoreError, match=r"onnx-int8 may lose at most 1 points, got 50.00 .*embedding tables"):
+    with pytest.raises(ScoreError, match=words):
         export(
             classifier_dir,
-            to=["onnx-int8"],
+            to=[to],
             output=tmp_path / "x",
             settings=settings,
             scorer=lambda engine: 50.0 if engine.runtime.name == "torch" else 0.0,
         )
     assert not (tmp_path / "x").exists()
-    with pytest.raises(ScoreError, match="onnx-qdq may lose at most 1 points.*more --examples"):
-        export(
-            classifier_dir,
-            to=["onnx-qdq"],
-            output=tmp_path / "x",
-            settings=settings,
-            scorer=lambda engine: 50.0 if engine.runtime.name == "torch" else 0.0,
-        )
 
 
 def test_patterns_keep_what_they_name(classifier_dir, tmp_path):

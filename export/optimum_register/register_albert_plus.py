@@ -64,12 +64,11 @@ def export_model(model: str, *, task: str, to: list[str], output: Path) -> None:
 
     from hf_albert_plus.checkpoints import load_config
     from hf_albert_plus.export.stage import export
-    from hf_albert_plus.heads import head_of
+    from hf_albert_plus.heads import architecture_of, head_of
 
     source = Path(model) if Path(model).is_dir() else None
     config = load_config(model, option="--model")
-    architecture = (config.architectures or ["no architecture in its config"])[0]
-    check_task(task, head=head_of(architecture, option="--model"))
+    check_task(task, head=head_of(architecture_of(config), option="--model"))
     record = export(source or Path(snapshot_download(model)), to=to, output=output)
     for name, facts in record.result["exports"].items():
         print(name, facts.get("file", ", ".join(facts.get("models", []))))
