@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test upstream check clean help
+.PHONY: demo test upstream check cards clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   the main job on generated data, offline, in demo-output/"
 	@echo "make test   the tests, transformers' own common model tests among them"
 	@echo "make check  lint, types and the tests"
+	@echo "make cards  fails if a card in model_cards/ differs from its record"
 	@echo "make clean  removes .venv and what the other targets made"
 
 .venv/.made:
@@ -56,6 +57,9 @@ check: .venv/.dev upstream
 	ln -s $(CURDIR)/hf_albert_plus/* $(CURDIR)/export $(CURDIR)/eval .typecheck/hf_albert_plus/
 	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p hf_albert_plus
 	$(BIN)/python -m pytest $(WORKERS)
+
+cards: .venv/.cpu
+	$(BIN)/albert-plus card model_cards/*.json --check
 
 clean:
 	rm -rf .venv .typecheck demo-output build *.egg-info .pytest_cache .mypy_cache .ruff_cache

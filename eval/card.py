@@ -1,79 +1,178 @@
-"""Model cards: a template filled from records and measurements. A missing number reads "not measured"."""
+"""Model cards: facts gathered from records and measurements, rendered by a template. What is missing reads "not measured"."""
 
 from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.table import NOT_MEASURED, Table
-from hf_albert_plus.glue import get_task
-from hf_albert_plus.records import RECORD, read_json
+from hf_albert_plus.eval.presentation import difference_text, is_offline, metric_text, speedup_text
+from hf_albert_plus.eval.table import NOT_MEASURED, Row, Table
+from hf_albert_plus.glue import TASKS, get_task
+from hf_albert_plus.records import CARD, EVAL_RESULTS, read_json, training_record, write_json, write_text
 
+# Fields of a training's record, and what stands for one that an older record lacks.
+_TRAINING: dict[str, Any] = {
+    "stage": "", "command": "", "settings": {}, "parents": {}, "result": {}, "finished": "not recorded",
+}  # fmt: skip
 _HUB_METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
 
 
-def render_card(
+def card_facts(
     name: str, task_name: str, *, table: Table, scores: list[dict[str, Any]], latency: dict[str, Any], data_name: str
-) -> str:
-    """The card of one model of the table, for one task: metadata with a model index, use, training, scores, latency.
+) -> dict[str, Any]:
+    """All that the card of one model of the table says, for one task, as a JSON-ready record.
 
     Args:
         name: the name its rows carry.
         task_name: the GLUE task it is a classifier for.
-    """
-    from transformers import AutoConfig
 
-    from hf_albert_plus.eval.templates import environment
+    Raises:
+        InvalidInput: the model directory that was scored is not there any more.
+    """
+    from hf_albert_plus.checkpoints import load_config
+    from hf_albert_plus.eval.arithmetic import Arithmetic
 
     task = get_task(task_name)
-    scored = [
-        row for document in scores if document["task"] == task_name for row in document["rows"] if row["name"] == name
-    ]
-    directory = Path(scored[0]["directory"])
+    rows = [row for row in table.rows if row.name == name and any(part in row.scores for part in task.rows)]
+    directory = Path(rows[0].scores[next(part for part in task.rows if part in rows[0].scores)]["runs"][0]["directory"])
     if not directory.is_dir():
         raise InvalidInput(
             "a card needs the model directory that was scored",
             got=f"{directory}, which is not there",
-            repair="run albert-plus report in the folder in which albert-plus eval ran",
+            repair="run it in the folder in which albert-plus eval ran",
         )
-    config = AutoConfig.from_pretrained(directory)
+    config = load_config(directory, option="a target")
+    training = training_record(directory)
+    document = next(document for document in scores if document["task"] == task_name)
+    return {
+        "kind": "card",
+        "name": f"{name}-{task_name}",
+        "task": task_name,
+        "data_name": data_name,
+        "protocol": document["protocol"],
+        "max_length": document["max_length"],
+        "encoder": _encoder(config),
+        "parameters": {
+            part: {"stored": stored, "effective": effective}
+            for part, (stored, effective) in Arithmetic(config).parts.items()
+        },
+        "training": {key: training.get(key, absent) for key, absent in _TRAINING.items()} if training else {},
+        "scores": [_score(row, part, task) for row in rows for part in task.rows if part in row.scores],
+        "baseline": table.baseline,
+        "latency": [_latency(row, table) for row in rows],
+        "machine": latency["environment"],
+    }
+
+
+def _encoder(config: Any) -> dict[str, Any]:
+    names = (
+        "model_type",
+        "num_hidden_layers",
+        "hidden_size",
+        "embedding_size",
+        "num_attention_heads",
+        "intermediate_size",
+    )
+    found = {name: getattr(config, name) for name in names if getattr(config, name, None) is not None}
+    if config.model_type == "albert_plus":
+        found |= {"attention_map": list(config.attention_map), "ffn_map": list(config.ffn_map)}
+    return found
+
+
+def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
+    score = row.scores[part]
+    return {
+        "label": row.label,
+        "runtime": row.runtime,
+        "task": part,
+        "split": score["split"],
+        "examples": score["examples"],
+        "glue_examples": score["glue_examples"],
+        "metrics": score["metrics"],
+        "intervals": score["intervals"],
+        "seeds": [run["seed"] for run in score["runs"]],
+        "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
+        "against_baseline": difference_text(row, part),
+    }
+
+
+def _latency(row: Row, table: Table) -> dict[str, Any]:
+    cells = {}
+    for load in table.loads:
+        cell = row.timings.get(load)
+        if cell is None:
+            cells[load] = {"pace": NOT_MEASURED, "speedup": NOT_MEASURED}
+            continue
+        tails = f"{cell['p50_ms']:.2f} / {cell['p95_ms']:.2f} / {cell['p99_ms']:.2f} ms"
+        pace = f"{cell['items_per_s']:.0f} sentences/s" if is_offline(load) else tails
+        cells[load] = {"pace": pace, "speedup": speedup_text(row, load)}
+    return {"label": row.label, "runtime": row.runtime, "sizes": row.sizes, "loads": cells}
+
+
+def render_card(facts: dict[str, Any]) -> str:
+    """A card's Markdown, metadata with a model index before it."""
+    from hf_albert_plus.eval.templates import environment
+
+    task = get_task(facts["task"])
     return (
         environment()
         .get_template("model_card.md.jinja")
         .render(
-            metadata=_metadata(name, task_name, scored, data_name),
-            name=name,
-            task=task,
-            config=config,
-            is_albert_plus=config.model_type == "albert_plus",
-            training=_training(directory),
-            scored=scored,
-            rows=[row for row in table.rows if row.name == name],
-            table=table,
-            environment=latency["environment"],
-            data_name=data_name,
+            **facts,
+            metadata=_metadata(facts),
+            task_facts=task,
+            diagram=_diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
+            totals={kind: sum(part[kind] for part in facts["parameters"].values()) for kind in ("stored", "effective")},
             not_measured=NOT_MEASURED,
         )
     )
 
 
-def _metadata(name: str, task_name: str, scored: list[dict[str, Any]], data_name: str) -> str:
-    """The card's YAML: the torch row's scores as a model index, so that the Hub shows them."""
+def _diagram(encoder: dict[str, Any]) -> str:
+    """Which block each layer runs, a letter a block."""
+    layers = encoder["num_hidden_layers"]
+    width = max(2, len(str(layers)), *(len(_letters(group)) for group in encoder["attention_map"] + encoder["ffn_map"]))
+    lines = [("layer", [str(layer + 1) for layer in range(layers)])]
+    for what, key in (("attention", "attention_map"), ("feed-forward", "ffn_map")):
+        lines.append((what, [_letters(group) for group in encoder[key]]))
+    return "\n".join(f"{what:<12} {' '.join(f'{cell:>{width}}' for cell in cells)}" for what, cells in lines)
+
+
+def _letters(group: int) -> str:
+    """0, 1, … -> A, B, …, Z, AA, …"""
+    letters = ""
+    while group >= 0:
+        letters = chr(ord("A") + group % 26) + letters
+        group = group // 26 - 1
+    return letters
+
+
+def _reported(facts: dict[str, Any]) -> list[tuple[dict[str, Any], str, float]]:
+    """The torch row's scores: what the Hub shows of the model."""
+    return [
+        (row, metric, points / 100)
+        for row in facts["scores"]
+        if row["runtime"] == "torch"
+        for metric, points in row["metrics"].items()
+        if points is not None
+    ]
+
+
+def _metadata(facts: dict[str, Any]) -> str:
+    """The card's YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
+    data_name = facts["data_name"]
     results = [
         EvalResult(
             task_type="text-classification",
             dataset_type=data_name,
             dataset_name=f"{data_name} {row['task']}",
-            dataset_config=task_name,
+            dataset_config=facts["task"],
             dataset_split=row["split"],
             metric_type=_HUB_METRICS.get(metric, metric),
-            metric_value=round(points / 100, 4),
+            metric_value=round(value, 4),
         )
-        for row in scored
-        if row["runtime"] == "torch"
-        for metric, points in row["metrics"].items()
-        if points is not None
+        for row, metric, value in _reported(facts)
     ]
     data = ModelCardData(
         language="en",
@@ -81,18 +180,54 @@ def _metadata(name: str, task_name: str, scored: list[dict[str, Any]], data_name
         pipeline_tag="text-classification",
         tags=["albert-plus", "onnx"],
         datasets=[data_name] if "/" in data_name else None,
-        model_name=f"{name}-{task_name}" if results else None,
+        model_name=facts["name"] if results else None,
         eval_results=results or None,
     )
     return data.to_yaml()
 
 
-def _training(directory: Path) -> dict[str, Any] | None:
-    """Settings and outcome of the training behind a directory, from its own record or the one its export carries."""
-    if not (directory / RECORD).is_file():
+def eval_results(facts: dict[str, Any]) -> str | None:
+    """The scores in the Hub's `.eval_results/*.yaml` form; None where the data set is none of the Hub's."""
+    import yaml
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    if "/" not in facts["data_name"]:
         return None
-    record = read_json(directory / RECORD, what="a record")
-    return record["result"]["trained"] if record["stage"] == "export" else record
+    entries = [
+        EvalResultEntry(
+            dataset_id=facts["data_name"],
+            task_id=facts["task"],
+            value=round(value, 4),
+            notes=f"{metric} on {row['split']}, {row['examples']} rows",
+        )
+        for row, metric, value in _reported(facts)
+    ]
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else None
 
 
-__all__ = ["render_card"]
+def write_card(directory: Path, facts: dict[str, Any]) -> None:
+    """Puts a card into a model directory: `README.md`, `card.json` with its facts, and `.eval_results/`."""
+    write_json(directory / CARD, facts)
+    write_text(directory / "README.md", render_card(facts))
+    results = eval_results(facts)
+    if results is not None:
+        write_text(directory / EVAL_RESULTS / f"glue-{facts['task']}.yaml", results)
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """A card's facts.
+
+    Raises:
+        InvalidInput: the file holds something else.
+    """
+    facts: dict[str, Any] = read_json(path, what="a card's record")
+    if facts.get("kind") != "card" or facts.get("task") not in TASKS:
+        raise InvalidInput(
+            "a card's record must come from albert-plus card or report",
+            got=str(path),
+            repair="make it: albert-plus card DIR",
+        )
+    return facts
+
+
+__all__ = ["card_facts", "eval_results", "read_facts", "render_card", "write_card"]

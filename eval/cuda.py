@@ -9,23 +9,22 @@ import torch
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.environment import environment
-from hf_albert_plus.eval.latency import BLOCKS, Shape, check_shapes, sample_tensors, summarise
+from hf_albert_plus.eval.shapes import Shape, check_shapes, sample_tensors
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.eval.timing import summarise, time_calls
 from hf_albert_plus.export.graph import sample_inputs
 from hf_albert_plus.export.runtimes import RUNTIMES
-from hf_albert_plus.progress import bar
 
 BASELINE = "torch fp32"
-_CALLS_A_BLOCK = 20
 _GRAPHS = ("onnx", "onnx-fp16", "onnx-int8", "onnx-qdq")
 Run = Callable[[], object]
 
 
-def bench_cuda(target: Target, *, shapes: list[Shape]) -> dict[str, Any]:
+def bench_cuda(target: Target, *, shapes: list[Shape], seconds: float = 3.0) -> dict[str, Any]:
     """Times a model directory on the current CUDA device: torch fp32 and bf16, compiled, captured in a CUDA graph, and
     every ONNX graph of the directory with onnxruntime's CUDA provider, inputs and outputs on the device.
 
-    Ways take turns in `BLOCKS` rounds in an order that rotates. Each call lies between two events on the stream that it
+    Ways take turns as on the CPU. Each call lies between two events on the stream that it
     runs on, and is waited for before the next.
 
     Returns:
@@ -48,15 +47,18 @@ def bench_cuda(target: Target, *, shapes: list[Shape]) -> dict[str, Any]:
         # A stream of its own: onnxruntime takes the default one, whose handle is 0, for none.
         with torch.cuda.stream(torch.cuda.Stream()):
             ways = _ways(model, target.directory, shape)
-            samples = _interleaved(ways, description=f"time {shape}")
-        for label, cell in summarise(samples, baseline=BASELINE).items():
+            timings = time_calls(
+                ways, baseline=BASELINE, seconds=seconds, description=f"time {shape}", stopwatch=_event_ms
+            )
+        for label, cell in summarise(timings, baseline=BASELINE, items=shape.batch).items():
             rows.setdefault(label, {})[str(shape)] = cell
     return {
         "kind": "cuda",
         "baseline": BASELINE,
-        "shapes": [str(shape) for shape in shapes],
-        "rows": [{"label": label, "shapes": cells} for label, cells in rows.items()],
+        "loads": [str(shape) for shape in shapes],
+        "rows": [{"label": label, "loads": cells} for label, cells in rows.items()],
         "gpu": torch.cuda.get_device_name(),
+        "peak_device_mb": round(torch.cuda.max_memory_allocated() / 1e6, 1),
         "environment": environment(),
     }
 
@@ -128,29 +130,15 @@ def _onnx_call(path: Path, tensors: dict[str, torch.Tensor]) -> Run:
     return lambda: session.run_with_iobinding(binding)
 
 
-def _interleaved(ways: dict[str, Run], *, description: str) -> dict[str, list[float]]:
-    """Samples in ms of each way, measured between events on the current stream."""
-    samples: dict[str, list[float]] = {label: [] for label in ways}
-    labels = list(ways)
-    for run in ways.values():
-        for _ in range(10):
-            run()
+def _event_ms(call: Run) -> float:
+    """Milliseconds between events on the current stream, before and after a call that is waited for."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
-    with bar(total=BLOCKS * len(labels), description=description) as progress:
-        for block in range(BLOCKS):
-            turn = block % len(labels)
-            for label in labels[turn:] + labels[:turn]:
-                ways[label]()
-                for _ in range(_CALLS_A_BLOCK):
-                    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                    torch.cuda.synchronize()
-                    start.record()
-                    ways[label]()
-                    end.record()
-                    end.synchronize()
-                    samples[label].append(start.elapsed_time(end))
-                progress.update()
-    return samples
+    start.record()
+    call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
 
 
 __all__ = ["BASELINE", "bench_cuda"]

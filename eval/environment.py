@@ -2,20 +2,28 @@
 
 import os
 import platform
+from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.records import versions
 
+# Of score and latency documents; it goes up when their fields change.
+FORMAT = 2
+
 
 def environment(*, threads: int | None = None) -> dict[str, Any]:
-    """What a figure must carry to be repeated: processor, cores, threads, memory, libraries."""
+    """What a figure must carry to be repeated: processor, cores and which of them, clock governor, threads, memory,
+    libraries, and how busy the machine was (its load average over a minute)."""
     import psutil
 
     return {
         "processor": _processor(),
         "cores": physical_cores(),
         "threads": threads or physical_cores(),
+        "affinity": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "governor": _governor(),
+        "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "features": _features(),
         "platform": platform.platform(),
@@ -31,6 +39,12 @@ def _cpuinfo(field: str) -> str:
         return ""
 
 
+def _governor() -> str | None:
+    """The frequency governor of the first core; None where the system hides it, as virtual machines do."""
+    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+
+
 def _processor() -> str:
     return _cpuinfo("model name") or platform.processor() or os.uname().machine
 
@@ -41,4 +55,11 @@ def _features() -> list[str]:
     return sorted(wanted & set(_cpuinfo("flags").split()))
 
 
-__all__ = ["environment"]
+def machine(document: dict[str, Any]) -> str:
+    """What must agree before two measurements stand in one table."""
+    facts = document["environment"]
+    cores = f"{facts['cores']} cores, {facts['memory_gib']} GiB, {' '.join(facts['features'])}"
+    return f"{facts['processor']} ({cores}) with {facts['threads']} threads"
+
+
+__all__ = ["FORMAT", "environment", "machine"]

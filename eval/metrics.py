@@ -1,4 +1,6 @@
-"""GLUE's metrics in points (100 is perfect), computed by scikit-learn and scipy."""
+"""GLUE's metrics in points (100 is perfect), over weighted examples: a bootstrap weighs them by how often each was drawn."""
+
+import warnings
 
 import numpy
 
@@ -7,67 +9,115 @@ from hf_albert_plus.glue import Task
 
 
 def predictions(logits: numpy.ndarray, task: Task) -> numpy.ndarray:
-    """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`."""
-    return logits[:, 0] if task.is_regression else logits.argmax(axis=-1)
-
-
-def compute_metrics(logits: numpy.ndarray, labels: numpy.ndarray, task: Task) -> dict[str, float | None]:
-    """The task's metrics, its score first.
-
-    Args:
-        logits: `[examples, num_labels]`.
-        labels: `[examples]`.
-
-    Returns:
-        Metric name -> points. None where the metric is not defined: a correlation of constant predictions.
+    """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`.
 
     Raises:
-        InvalidInput: no examples, or logits that are not finite.
+        InvalidInput: logits that are not finite.
     """
-    if len(labels) == 0:
-        raise InvalidInput("a score needs examples", got="none", repair="choose a split with rows")
     if not numpy.isfinite(logits).all():
         raise InvalidInput(
             "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
         )
-    predicted = predictions(logits, task)
-    return {name: _METRICS[name](predicted, labels) for name in task.metrics}
+    return logits[:, 0].astype(float) if task.is_regression else logits.argmax(axis=-1)
 
 
-def _accuracy(predicted: numpy.ndarray, labels: numpy.ndarray) -> float:
-    from sklearn.metrics import accuracy_score
+def compute_metrics(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task) -> dict[str, float | None]:
+    """The task's metrics, its score first.
 
-    return 100 * float(accuracy_score(labels, predicted))
+    Args:
+        predicted: label ids, or values for regression, `[examples]`.
+        labels: `[examples]`.
 
+    Returns:
+        Metric name -> points. None where the metric is not defined: a correlation with constant values.
 
-def _f1(predicted: numpy.ndarray, labels: numpy.ndarray) -> float:
-    from sklearn.metrics import f1_score
-
-    return 100 * float(f1_score(labels, predicted, zero_division=0))
-
-
-def _matthews(predicted: numpy.ndarray, labels: numpy.ndarray) -> float:
-    from sklearn.metrics import matthews_corrcoef
-
-    return 100 * float(matthews_corrcoef(labels, predicted))
-
-
-def _pearson(predicted: numpy.ndarray, labels: numpy.ndarray) -> float | None:
-    from scipy.stats import pearsonr
-
-    return 100 * float(pearsonr(predicted, labels).statistic) if _vary(predicted, labels) else None
-
-
-def _spearman(predicted: numpy.ndarray, labels: numpy.ndarray) -> float | None:
-    from scipy.stats import spearmanr
-
-    return 100 * float(spearmanr(predicted, labels).statistic) if _vary(predicted, labels) else None
+    Raises:
+        InvalidInput: no examples, or not as many predictions as labels.
+    """
+    if len(labels) == 0:
+        raise InvalidInput("a score needs examples", got="none", repair="choose a split with rows")
+    if len(predicted) != len(labels):
+        raise InvalidInput(
+            f"predictions must answer the {len(labels)} rows of the split",
+            got=len(predicted),
+            repair="predict the same split of the same data",
+        )
+    weights = numpy.ones((1, len(labels)))
+    found = {name: float(METRICS[name](predicted, labels, weights)[0]) for name in task.metrics}
+    return {name: None if numpy.isnan(value) else value for name, value in found.items()}
 
 
-def _vary(*series: numpy.ndarray) -> bool:
-    return all(len(values) > 1 and numpy.ptp(values) > 0 for values in series)
+def accuracy(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Share of equal labels.
+
+    Args:
+        predicted, labels: `[examples]`.
+        weights: how often each example counts, `[draws, examples]`; so in all metrics here.
+
+    Returns:
+        Points, `[draws]`, NaN where not defined; so in all metrics here.
+    """
+    return 100 * (weights @ (predicted == labels)) / weights.sum(axis=-1)
 
 
-_METRICS = {"accuracy": _accuracy, "f1": _f1, "matthews": _matthews, "pearson": _pearson, "spearman": _spearman}
+def f1(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """2·TP / (2·TP + FP + FN) of label 1; 0 where neither predictions nor labels have it."""
+    hits = weights @ ((predicted == 1) & (labels == 1))
+    found = weights @ (predicted == 1) + weights @ (labels == 1)
+    return 100 * 2 * hits / numpy.maximum(found, 1)
 
-__all__ = ["compute_metrics", "predictions"]
+
+def matthews(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Matthews' correlation for any number of classes (Gorodkin, 2004, eq. 8); 0 where one side has a single class."""
+    classes = numpy.union1d(predicted, labels)
+    total = weights.sum(axis=-1)
+    predicted_of = numpy.stack([weights @ (predicted == each) for each in classes])
+    labelled_of = numpy.stack([weights @ (labels == each) for each in classes])
+    covariance = total * (weights @ (predicted == labels)) - (predicted_of * labelled_of).sum(axis=0)
+    spread = (total**2 - (predicted_of**2).sum(axis=0)) * (total**2 - (labelled_of**2).sum(axis=0))
+    return 100 * covariance / numpy.sqrt(numpy.where(spread > 0, spread, numpy.inf))
+
+
+def pearson(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Pearson's correlation; not defined where either side is constant."""
+    x, y = predicted - numpy.mean(predicted), labels - numpy.mean(labels)
+    return _correlation(x, y, weights, constant=_constant(x, weights) | _constant(y, weights))
+
+
+def spearman(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Pearson's correlation of the ranks, equal values sharing the mean of theirs."""
+    constant = _constant(predicted, weights) | _constant(labels, weights)
+    return _correlation(_ranks(predicted, weights), _ranks(labels, weights), weights, constant=constant)
+
+
+def _correlation(x: numpy.ndarray, y: numpy.ndarray, weights: numpy.ndarray, *, constant: numpy.ndarray):
+    """Correlation of `[examples]` or `[draws, examples]` under weights `[draws, examples]`."""
+    total = weights.sum(axis=-1, keepdims=True)
+    x = x - (weights * x).sum(axis=-1, keepdims=True) / total
+    y = y - (weights * y).sum(axis=-1, keepdims=True) / total
+    covariance, spread_x, spread_y = ((weights * a * b).sum(axis=-1) for a, b in ((x, y), (x, x), (y, y)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return numpy.where(constant, numpy.nan, 100 * covariance / numpy.sqrt(spread_x * spread_y))
+
+
+def _ranks(values: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Mean rank of each value among the drawn ones, `[draws, examples]`."""
+    distinct, place = numpy.unique(values, return_inverse=True)
+    counts = numpy.zeros((len(weights), len(distinct)))
+    for column, group in enumerate(place):
+        counts[:, group] += weights[:, column]
+    below = numpy.cumsum(counts, axis=-1) - counts
+    return (below + (counts + 1) / 2)[:, place]
+
+
+def _constant(values: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Whether all drawn values are one, `[draws]`."""
+    drawn = weights > 0
+    highest = numpy.where(drawn, values, -numpy.inf).max(axis=-1)
+    return highest == numpy.where(drawn, values, numpy.inf).min(axis=-1)
+
+
+METRICS = {"accuracy": accuracy, "f1": f1, "matthews": matthews, "pearson": pearson, "spearman": spearman}
+
+__all__ = ["METRICS", "compute_metrics", "predictions"]

@@ -10,8 +10,9 @@ import onnx_ir
 import torch
 
 from hf_albert_plus.eval.environment import environment
-from hf_albert_plus.eval.latency import Shape, check_shapes, time_engines
+from hf_albert_plus.eval.latency import time_engines
 from hf_albert_plus.eval.peers import Peer, graph_peer, open_source
+from hf_albert_plus.eval.shapes import Shape, check_shapes
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.gelu import fuse_gelu
 from hf_albert_plus.export.graph import PASSES, applied_passes, apply_passes, sample_inputs, save_graph, trace_graph
@@ -65,13 +66,13 @@ def bench_passes(
         for precision, peers in (("fp32", fp32), ("int8", int8)):
             timings = time_engines(peers, shapes=shapes, baseline=ALL, seconds=seconds)
             rows += [
-                {"label": f"{precision} {label}", "passes": applied[label], "shapes": timings[label]} for label in peers
+                {"label": f"{precision} {label}", "passes": applied[label], "loads": timings[label]} for label in peers
             ]
     return {
         "kind": "passes",
         "source": source,
         "baseline": ALL,
-        "shapes": [str(shape) for shape in shapes],
+        "loads": [str(shape) for shape in shapes],
         "rows": rows,
         "environment": environment(threads=cores),
     }

@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.environment import environment
-from hf_albert_plus.eval.latency import Shape, check_shapes, sample_tensors, time_engines
+from hf_albert_plus.eval.latency import time_engines
+from hf_albert_plus.eval.shapes import Shape, check_shapes, sample_tensors
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.graph import export_graph, quiet_exporters, sample_inputs, save_graph
 from hf_albert_plus.export.inputs import longest_input
@@ -104,7 +105,7 @@ def bench_peers(
         "source": source,
         "model": type(theirs).__name__,
         "baseline": BASELINE,
-        "shapes": [str(shape) for shape in shapes],
+        "loads": [str(shape) for shape in shapes],
         "rows": [
             {
                 "label": label,
@@ -112,7 +113,7 @@ def bench_peers(
                 "quantised_products": peer.quantised,
                 "weight_products": peer.products,
                 "cosine": peer.cosine,
-                "shapes": timings[label],
+                "loads": timings[label],
             }
             for label, peer in peers.items()
         ],

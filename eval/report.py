@@ -1,22 +1,32 @@
-"""The report stage: score and latency files in; Markdown, HTML, JSON, the plot and model cards out."""
+"""The report stage: score and latency files in; Markdown, CSV, JSON, one HTML page and model cards out."""
 
 from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.card import render_card
-from hf_albert_plus.eval.plot import score_latency_svg
+from hf_albert_plus.eval import presentation
+from hf_albert_plus.eval.card import card_facts, render_card
+from hf_albert_plus.eval.plot import distribution_svg, frontier_svg, task_bars_svg
 from hf_albert_plus.eval.table import Table, build_table
 from hf_albert_plus.records import Record, file_sha256, read_json, run_stage, write_json, write_text
 
 
-def report(scores: list[Path], *, bench: Path, output: Path, title: str, data_name: str) -> Record:
-    """Writes `report.md`, `report.html`, `report.json`, `score_latency.svg` and a card for each scored model.
+def report(
+    scores: list[Path],
+    *,
+    bench: Path,
+    output: Path,
+    title: str,
+    data_name: str,
+    allow_different: tuple[str, ...] = (),
+) -> Record:
+    """Writes `report.md`, `report.csv`, `report.json`, `report.html` and, in `cards/`, a card for each scored model.
 
     Args:
         scores: files of `albert-plus eval --json`, one a task.
         bench: a file of `albert-plus bench --json`.
-        data_name: what the cards call the data set.
+        data_name: what the report calls the data set.
+        allow_different: see `build_table`.
     """
     if not scores:
         raise InvalidInput(
@@ -24,37 +34,93 @@ def report(scores: list[Path], *, bench: Path, output: Path, title: str, data_na
         )
     documents = [read_json(path, what="--scores") for path in scores]
     latency = read_json(bench, what="--bench")
-    table = build_table(documents, latency)
+    table = build_table(documents, latency, allow_different=allow_different)
     parents = {f"scores {i}": {"path": str(path), "sha256": file_sha256(path)} for i, path in enumerate(scores)}
     parents["bench"] = {"path": str(bench), "sha256": file_sha256(bench)}
 
     def work(directory: Path) -> dict[str, Any]:
-        svg = score_latency_svg(table)
-        facts = {"title": title, "table": table, "environment": latency["environment"], "scores": documents,
-                 "latency": latency, "svg": svg, "data_name": data_name}  # fmt: skip
-        write_text(directory / "report.md", _render("report.md.jinja", facts))
-        write_text(directory / "report.html", _render("report.html.jinja", facts))
-        write_json(directory / "report.json", {"table": table_json(table), "scores": documents, "latency": latency})
-        if svg is not None:
-            write_text(directory / "score_latency.svg", svg)
+        facts = _facts(table, documents, latency, title=title, data_name=data_name)
+        figures = facts.pop("figures")
+        for figure in figures:
+            write_text(directory / "figures" / f"{figure['file']}.svg", figure["svg"])
+        write_text(directory / "report.md", _render("report.md.jinja", {**facts, "figures": figures}))
+        write_text(directory / "report.html", _render("report.html.jinja", {**facts, "figures": figures}))
+        write_text(directory / "report.csv", presentation.csv_text(table))
+        content = {"table": presentation.records(table), "scores": documents, "latency": latency}
+        write_json(directory / "report.json", content)
         for name, task in scored_models(documents):
-            write_text(
-                directory / "cards" / f"{name}-{task}.md",
-                render_card(name, task, table=table, scores=documents, latency=latency, data_name=data_name),
-            )
-        return {"rows": len(table.rows), "tasks": list(table.tasks), "shapes": list(table.shapes)}
+            card = card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)
+            write_json(directory / "cards" / f"{name}-{task}.json", card)
+            write_text(directory / "cards" / f"{name}-{task}.md", render_card(card))
+        return {"rows": len(table.rows), "tasks": list(table.tasks), "loads": list(table.loads)}
 
-    return run_stage("report", output, settings={"title": title, "data_name": data_name}, parents=parents, work=work)
+    settings = {"title": title, "data_name": data_name, "allow_different": list(allow_different)}
+    return run_stage("report", output, settings=settings, parents=parents, work=work)
 
 
 def scored_models(documents: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Each (name, GLUE task) among the scores once."""
-    return list(dict.fromkeys((row["name"], document["task"]) for document in documents for row in document["rows"]))
+    """Each (name, GLUE task) among the scored model directories once."""
+    found = [
+        (row["name"], document["task"])
+        for document in documents
+        for row in document["rows"]
+        if row["runtime"] != "predictions"
+    ]
+    return list(dict.fromkeys(found))
 
 
-def table_json(table: Table) -> list[dict[str, Any]]:
-    """The table as records: what `--json` prints of it."""
-    return [dict(zip(table.header(), cells, strict=True)) for cells in table.cells()]
+def _facts(
+    table: Table, documents: list[dict[str, Any]], latency: dict[str, Any], *, title: str, data_name: str
+) -> dict[str, Any]:
+    """What both templates read."""
+    return {
+        "title": title,
+        "baseline": table.baseline,
+        "main": presentation.main_grid(table),
+        "sizes": presentation.size_grid(table),
+        "latencies": presentation.latency_grid(table),
+        "averages": presentation.average_grid(table),
+        "notes": presentation.notes(table, documents, data_name),
+        "machine": _machine(latency),
+        "figures": _figures(table),
+    }
+
+
+def _machine(latency: dict[str, Any]) -> dict[str, str]:
+    facts = latency["environment"]
+    ceilings = ", ".join(
+        f"{precision} {found['gops_per_s'] / 1e3:.2f} TOPS ({found['library']})"
+        for precision, found in latency["ceilings"].items()
+    )
+    features = ", ".join(facts["features"]) or "no int8 or bf16 instructions found"
+    return {
+        "processor": f"{facts['processor']}, {facts['cores']} cores, {features}",
+        "threads": f"{facts['threads']}, on the cores {', '.join(map(str, facts['affinity'] or [])) or 'not known'}",
+        "clock governor": facts["governor"] or "not readable here",
+        "load average": f"{facts['load_average']} before, {facts['load_average_after']} after",
+        "memory": f"{facts['memory_gib']} GiB",
+        "attainable": f"{ceilings}, the fastest product of two 1024 x 1024 matrices",
+        "system": facts["platform"],
+        "libraries": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+    }
+
+
+def _figures(table: Table) -> list[dict[str, str]]:
+    drawn = [
+        *(("frontier", load, "Score against latency: up and to the left is better.", frontier_svg(table, load)) for load in table.loads),
+        *(("latency", load, "Every sample: quartiles, whiskers, outliers.", distribution_svg(table, load)) for load in table.loads),
+        *(("score", task, "Scores with their intervals.", task_bars_svg(table, task)) for task in table.tasks),
+    ]  # fmt: skip
+    return [
+        {
+            "file": f"{kind}-{what}".replace(" ", "-").replace("/", "-"),
+            "title": what,
+            "caption": caption,
+            "svg": svg,
+        }
+        for kind, what, caption, svg in drawn
+        if svg is not None
+    ]
 
 
 def _render(template: str, facts: dict[str, Any]) -> str:
@@ -63,4 +129,4 @@ def _render(template: str, facts: dict[str, Any]) -> str:
     return environment().get_template(template).render(**facts)
 
 
-__all__ = ["report", "scored_models", "table_json"]
+__all__ = ["report", "scored_models"]

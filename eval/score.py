@@ -1,68 +1,25 @@
-"""Scoring targets on GLUE tasks."""
+"""Scoring targets, or files of predictions, on GLUE tasks."""
 
-import re
-import time
-from dataclasses import dataclass
+import hashlib
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy
 
 from hf_albert_plus.checkpoints import check_label_order, load_config
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.environment import environment
-from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.bootstrap import Sample, intervals
+from hf_albert_plus.eval.environment import FORMAT, environment
+from hf_albert_plus.eval.inference import Batching, predict, timed_predictions
+from hf_albert_plus.eval.metrics import compute_metrics, predictions
+from hf_albert_plus.eval.predictions import read_predictions, to_json
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.export.batching import TOKEN_BUDGET, file_batches, pad_rows, run_batches, token_batches
-from hf_albert_plus.export.engines import Engine, model_hash, physical_cores
-from hf_albert_plus.export.runtimes import RUNTIMES
+from hf_albert_plus.export.engines import Engine, model_hash
 from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import Task, data_parent, encode, load_split, load_tokenizer
 from hf_albert_plus.heads import architecture_of
-
-
-@dataclass(frozen=True)
-class Batching:
-    """How rows of text become batches.
-
-    Attributes:
-        token_budget: tokens a batch, padding included, rows of similar length together; engines that can compute a
-            batch on each core.
-        file_order: batches of this many rows in the file's order instead, one at a time on all cores.
-    """
-
-    token_budget: int = TOKEN_BUDGET
-    file_order: int | None = None
-
-    def __str__(self) -> str:
-        return f"length:{self.token_budget}" if self.file_order is None else f"file:{self.file_order}"
-
-    def of(self, lengths: list[int]) -> list[list[int]]:
-        if self.file_order is not None:
-            return file_batches(len(lengths), size=self.file_order)
-        return token_batches(lengths, budget=self.token_budget)
-
-    def load(self, target: Target, *, threads: int | None) -> tuple[Engine, int]:
-        """A target's engine, and how many batches it computes at a time."""
-        cores = threads or physical_cores()
-        if self.file_order is None and RUNTIMES[target.runtime].concurrent and cores > 1:
-            return target.load(threads=1), cores
-        return target.load(threads=cores), 1
-
-
-def parse_batching(text: str) -> Batching:
-    """`"length"`, `"length:512"` or `"file:32"` -> how to batch.
-
-    Raises:
-        InvalidInput: another form.
-    """
-    match = re.fullmatch(r"length(?::([1-9]\d*))?|file:([1-9]\d*)", text)
-    if match is None:
-        raise InvalidInput(
-            "--batching must be length, length:TOKENS or file:ROWS", got=repr(text), repair="use --batching length"
-        )
-    if match[2]:
-        return Batching(file_order=int(match[2]))
-    return Batching(token_budget=int(match[1] or TOKEN_BUDGET))
+from hf_albert_plus.records import file_sha256, training_record
 
 
 def score_targets(
@@ -78,12 +35,14 @@ def score_targets(
     """Scores every target on every evaluation split of a task.
 
     Args:
+        targets: those with one label are runs of one row, such as the same training with other seeds.
         batching: ways to make batches; the first one's predictions are scored, all are timed, in turns.
         rounds: how often each is timed.
 
     Returns:
-        A JSON-ready document: one row for each target and split with its metrics in points, examples, the model's
-        hash, and the median seconds that inference took, tokenisation left out and padding included.
+        A JSON-ready document: a row for each label and split with its metrics in points (the median of its runs), their
+        bootstrap intervals, and its runs: predictions, metrics, seed, the model's hash, and the median seconds that
+        inference took, tokenisation left out and padding included. The labels stand beside the rows.
     """
     configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
     for directory, config in configs.items():
@@ -96,44 +55,119 @@ def score_targets(
             )
         fits_positions(config, max_length)
         check_label_order(config, task, option=str(directory))
-    rows = []
+    splits = {row_name: load_split(data, task, split) for row_name, split in task.rows.items()}
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for target in targets:
         engines = {way: way.load(target, threads=threads) for way in dict.fromkeys(batching)}
         engine = engines[batching[0]][0]
         check_labels(engine, task)
         tokenizer = load_tokenizer(target.directory, engine.config)
-        for row_name, split in task.rows.items():
-            encoded = encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
-            logits, samples = _timed(engines, encoded, tokenizer, rounds=rounds, what=f"{target.label} {row_name}")
-            seconds = float(numpy.median(samples[str(batching[0])]))
-            rows.append(
-                {
-                    "label": target.label,
-                    "name": target.name,
-                    "runtime": target.runtime,
-                    "directory": str(target.directory),
-                    "task": row_name,
-                    "split": split,
-                    "metrics": compute_metrics(logits, numpy.asarray(encoded["labels"]), task),
-                    "examples": len(encoded),
-                    "seconds": round(seconds, 3),
-                    "throughput": [
-                        {
-                            "batching": way,
-                            "sentences_per_s": round(len(encoded) / float(numpy.median(taken)), 1),
-                            "seconds": [round(value, 4) for value in taken],
-                        }
-                        for way, taken in samples.items()
-                    ],
-                    "model_sha256": model_hash(target.directory, target.runtime),
-                    "architecture_sha256": architecture_hash(engine),
-                }
+        for row_name, split in splits.items():
+            encoded = encode(split, task, tokenizer, max_length=max_length)
+            what = f"{target.label} {row_name}"
+            logits, samples = timed_predictions(engines, encoded, tokenizer, rounds=rounds, what=what)
+            predicted = predictions(logits, task)
+            run = {
+                "directory": str(target.directory),
+                "seed": training_record(target.directory).get("settings", {}).get("seed"),
+                "metrics": compute_metrics(predicted, numpy.asarray(encoded["labels"]), task),
+                "seconds": round(float(numpy.median(samples[str(batching[0])])), 3),
+                "throughput": [
+                    {
+                        "batching": way,
+                        "sentences_per_s": round(len(encoded) / float(numpy.median(taken)), 1),
+                        "seconds": [round(value, 4) for value in taken],
+                    }
+                    for way, taken in samples.items()
+                ],
+                "model_sha256": model_hash(target.directory, target.runtime),
+                "architecture_sha256": architecture_hash(engine),
+                "predictions": to_json(predicted, task),
+            }
+            runs.setdefault((target.label, row_name), []).append(run)
+    named = {target.label: target for target in reversed(targets)}
+    references = {row_name: numpy.asarray(split["label"]) for row_name, split in splits.items()}
+    rows = [
+        {
+            "label": label,
+            "name": named[label].name,
+            "runtime": named[label].runtime,
+            **_summary(found, references[row_name], task, row_name),
+        }
+        for (label, row_name), found in runs.items()
+    ]
+    return _document(task, data, references, rows, max_length=max_length, threads=threads)
+
+
+def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -> dict[str, Any]:
+    """Scores prediction files (see `read_predictions`) as `score_targets` does models.
+
+    Args:
+        files: (report row, file) pairs; the report rows of MNLI are `mnli` and `mnli-mm`.
+    """
+    rows, references = [], {}
+    for row_name, path in files:
+        if row_name not in task.rows:
+            raise InvalidInput(
+                f"--predictions must name a row of {task.name}",
+                got=repr(row_name),
+                repair=f"use {' or '.join(f'{row}=FILE' for row in task.rows)}",
             )
+        labels = numpy.asarray(load_split(data, task, task.rows[row_name])["label"])
+        references[row_name] = labels
+        predicted = read_predictions(path, task)
+        run = {
+            "directory": str(path),
+            "seed": None,
+            "metrics": compute_metrics(predicted, labels, task),
+            "model_sha256": file_sha256(path),
+            "architecture_sha256": "",
+            "predictions": to_json(predicted, task),
+        }
+        named = {"label": path.stem, "name": path.stem, "runtime": "predictions"}
+        rows.append({**named, **_summary([run], labels, task, row_name)})
+    return _document(task, data, references, rows, max_length=None, threads=None)
+
+
+def _summary(runs: list[dict[str, Any]], labels: numpy.ndarray, task: Task, row_name: str) -> dict[str, Any]:
+    """A row's figures: the median, the range and the interval of each metric over its runs."""
+    values = {name: [run["metrics"][name] for run in runs] for name in task.metrics}
+    defined = {name: None not in found for name, found in values.items()}
+    split = task.rows[row_name]
+    return {
+        "task": row_name,
+        "split": split,
+        "examples": len(labels),
+        "glue_examples": task.sizes[split],
+        "metrics": {name: float(numpy.median(found)) if defined[name] else None for name, found in values.items()},
+        "spread": {name: [min(found), max(found)] if defined[name] else None for name, found in values.items()},
+        "intervals": intervals(sample(runs, labels), task),
+        "runs": runs,
+    }
+
+
+def sample(runs: list[dict[str, Any]], labels: Any) -> Sample:
+    """The predictions of a row's runs, for a bootstrap."""
+    return Sample(numpy.array([run["predictions"] for run in runs]), numpy.asarray(labels))
+
+
+def _document(
+    task: Task,
+    data: str,
+    references: dict[str, numpy.ndarray],
+    rows: list[dict[str, Any]],
+    *,
+    max_length: int | None,
+    threads: int | None,
+) -> dict[str, Any]:
     return {
         "kind": "scores",
+        "format": FORMAT,
         "task": task.name,
+        "protocol": task.protocol,
         "data": data_parent(data, task),
         "max_length": max_length,
+        "references": {row_name: to_json(labels, task) for row_name, labels in references.items()},
         "rows": rows,
         "environment": environment(threads=threads),
     }
@@ -151,7 +185,7 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
     tokenizer = load_tokenizer(engine.directory, engine.config)
     encoded = encode(load_split(data, task, next(iter(task.rows.values()))), task, tokenizer, max_length=max_length)
     logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
-    metrics = compute_metrics(logits, numpy.asarray(encoded["labels"]), task)
+    metrics = compute_metrics(predictions(logits, task), numpy.asarray(encoded["labels"]), task)
     return float(next(iter(metrics.values())) or 0.0)
 
 
@@ -169,9 +203,6 @@ def check_labels(engine: Engine, task: Task) -> None:
 def architecture_hash(engine: Engine) -> str:
     """Hash of the config fields that decide the computation, labels left out: the models of several tasks that share
     one are timed once."""
-    import hashlib
-    import json
-
     ignored = {
         "id2label",
         "label2id",
@@ -186,53 +217,11 @@ def architecture_hash(engine: Engine) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _timed(
-    engines: dict[Batching, tuple[Engine, int]], encoded: Any, tokenizer: Any, *, rounds: int, what: str
-) -> tuple[numpy.ndarray, dict[str, list[float]]]:
-    """Logits of the first way of batching, and each way's seconds in every round, the ways in turns."""
-    plans, rows = {way: way.of(encoded["length"]) for way in engines}, encoded.to_list()
-    ways = list(engines)
-    samples: dict[str, list[float]] = {str(way): [] for way in ways}
-    logits = numpy.empty(0)
-    for turn in range(rounds):
-        for way in ways[turn % len(ways) :] + ways[: turn % len(ways)]:
-            engine, streams = engines[way]
-            predict(engine, rows, tokenizer, plans[way][:2], streams=streams, description=f"warm up {what}")
-            start = time.perf_counter()
-            found = predict(engine, rows, tokenizer, plans[way], streams=streams, description=f"score {what} {way}")
-            samples[str(way)].append(time.perf_counter() - start)
-            logits = found if way is ways[0] else logits
-    return logits, samples
-
-
-def predict(
-    engine: Engine,
-    rows: list[dict[str, Any]],
-    tokenizer: Any,
-    batches: list[list[int]],
-    *,
-    streams: int = 1,
-    description: str = "predict",
-) -> numpy.ndarray:
-    """Logits `[examples, num_labels]` in the order of the rows; rows in no batch get NaN."""
-    outputs = run_batches(
-        engine,
-        rows,
-        batches,
-        pad=lambda some: pad_rows(some, tokenizer),
-        streams=streams,
-        description=description,
-    )
-    nothing = numpy.full(engine.config.num_labels or 1, numpy.nan, dtype=numpy.float32)
-    return numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
-
-
 __all__ = [
-    "Batching",
     "architecture_hash",
     "check_labels",
-    "parse_batching",
-    "predict",
+    "sample",
     "score_engine",
+    "score_predictions",
     "score_targets",
 ]

@@ -5,18 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.glue import TASKS
+from hf_albert_plus.eval.bootstrap import difference
+from hf_albert_plus.eval.environment import FORMAT, machine
+from hf_albert_plus.eval.score import sample
+from hf_albert_plus.glue import TASKS, get_task
+from hf_albert_plus.glue.averages import AVERAGES
 
 NOT_MEASURED = "not measured"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Latency of one target at one shape."""
-
-    p50_ms: float
-    p95_ms: float
-    speedup: float
+# What `albert-plus report --allow-different` may name.
+DIFFERENCES = ("machines", "data")
+_SIZES = ("parameters", "effective_parameters", "file_bytes", "load_ms", "load_mb", "peak_rss_mb", "published_training_speedup")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -24,21 +22,24 @@ class Row:
     """One model on one engine.
 
     Attributes:
-        scores: report task -> metric -> points; a metric that is not defined is None.
-        timings: shape -> timing.
+        sizes: parameters, file_bytes and so on, as far as they were measured.
+        scores: report task -> its row of the score document, with `difference` to the baseline where both are scored.
+        timings: load -> its cell of the latency document.
+        untimed: the tasks whose models were not timed themselves: the timings are of another model of this name and
+            architecture.
     """
 
     label: str
     name: str
     runtime: str
-    parameters: int | None
-    file_bytes: int | None
-    scores: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    timings: dict[str, Timing] = field(default_factory=dict)
+    sizes: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    timings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    untimed: tuple[str, ...] = ()
 
     def score(self, task: str) -> float | None:
         """The task's first metric, in points."""
-        return next(iter(self.scores[task].values())) if task in self.scores else None
+        return next(iter(self.scores[task]["metrics"].values())) if task in self.scores else None
 
     def mean_score(self, tasks: tuple[str, ...]) -> float | None:
         """Mean of the tasks' scores, if all of them were measured."""
@@ -46,152 +47,193 @@ class Row:
         known = [score for score in scores if score is not None]
         return sum(known) / len(known) if known and len(known) == len(scores) else None
 
+    def averages(self) -> dict[str, float]:
+        """The published macro averages that this row's scores allow."""
+        found = {}
+        for average in AVERAGES.values():
+            of_split = {
+                task: row["metrics"] for task, row in self.scores.items() if row["split"].startswith(average.split)
+            }
+            value = average.of(of_split)
+            if value is not None:
+                found[average.name] = value
+        return found
+
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in the order of the bench, the baseline first."""
+    """Rows in the order of the bench, the baseline first.
+
+    Attributes:
+        allowed: what was joined although it differs, in words.
+    """
 
     baseline: str
     tasks: tuple[str, ...]
-    shapes: tuple[str, ...]
+    loads: tuple[str, ...]
     rows: tuple[Row, ...]
+    allowed: tuple[str, ...] = ()
 
-    def header(self) -> list[str]:
-        columns = ["model", "parameters", "file MB"]
-        columns += [f"{task} {'/'.join(_metric_names(self.rows, task))}" for task in self.tasks]
-        for shape in self.shapes:
-            columns += [f"{shape} p50 ms", f"{shape} p95 ms", f"{shape} speedup"]
-        return columns
-
-    def cells(self) -> list[list[str]]:
-        return [self._cells_of(row) for row in self.rows]
-
-    def _cells_of(self, row: Row) -> list[str]:
-        cells = [
-            row.label,
-            f"{row.parameters:,}" if row.parameters is not None else NOT_MEASURED,
-            f"{row.file_bytes / 1e6:.1f}" if row.file_bytes is not None else NOT_MEASURED,
-        ]
-        for task in self.tasks:
-            metrics = row.scores.get(task)
-            cells.append(NOT_MEASURED if metrics is None else " / ".join(_points(value) for value in metrics.values()))
-        for shape in self.shapes:
-            timing = row.timings.get(shape)
-            cells += (
-                [NOT_MEASURED] * 3
-                if timing is None
-                else [f"{timing.p50_ms:.2f}", f"{timing.p95_ms:.2f}", f"{timing.speedup:.2f}x"]
-            )
-        return cells
+    def metrics(self, task: str) -> list[str]:
+        return next((list(row.scores[task]["metrics"]) for row in self.rows if task in row.scores), [])
 
 
-def _points(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.1f}"
+def build_table(
+    scores: list[dict[str, Any]], latency: dict[str, Any], *, allow_different: tuple[str, ...] = ()
+) -> Table:
+    """Joins score documents (one a task) and a latency document.
 
+    A score and a timing belong together where they ran the same file on the same runtime (by hash). A model that was
+    not timed itself takes the timing under its own label, if that is of the same architecture: the models of several
+    tasks or seeds are timed once.
 
-def _metric_names(rows: tuple[Row, ...], task: str) -> list[str]:
-    return next((list(row.scores[task]) for row in rows if task in row.scores), [])
-
-
-def build_table(scores: list[dict[str, Any]], latency: dict[str, Any]) -> Table:
-    """Joins score documents (one a task) and a latency document by label.
-
-    The models of one label must be of one architecture: then the timing of one stands for all of them. Where a score
-    and a timing name the same directory, the file they ran must be the same too.
+    Args:
+        allow_different: `"machines"` or `"data"`: join what was measured on several of them; the table says so.
 
     Raises:
-        InvalidInput: documents of another kind, of different machines, or of different models under one label.
+        InvalidInput: documents of another kind, of different machines or data, or of different models under one label.
     """
-    for document, kind in [*((document, "scores") for document in scores), (latency, "latency")]:
-        if document.get("kind") != kind:
-            raise InvalidInput(
-                f"a {kind} file must come from albert-plus {'eval' if kind == 'scores' else 'bench'} --json",
-                got=f"a file of kind {document.get('kind')!r}",
-                repair="swap --scores and --bench, or measure again",
-            )
-    for key, rule in (
-        ("data", "scores of a task must come from one data set"),
-        ("max_length", "scores of a task must be cut at one length"),
-    ):
-        _check_one_each(scores, key, rule)
+    for kind, documents in (("scores", scores), ("latency", [latency])):
+        for document in documents:
+            verb = "eval" if kind == "scores" else "bench"
+            if document.get("kind") != kind:
+                raise InvalidInput(
+                    f"a {kind} file must come from albert-plus {verb} --json",
+                    got=f"a file of kind {document.get('kind')!r}",
+                    repair="swap --scores and --bench, or measure again",
+                )
+            if document.get("format") != FORMAT:
+                raise InvalidInput(
+                    f"a {kind} file must be of format {FORMAT}",
+                    got=f"one of format {document.get('format', 1)}, from another version",
+                    repair=f"measure again: albert-plus {verb} … --json",
+                )
+    allowed = _check_comparable(scores, latency, allow_different)
     timed = {row["label"]: row for row in latency["rows"]}
-    by_label: dict[str, dict[str, dict[str, float | None]]] = {}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    facts = {label: (row["name"], row["runtime"]) for label, row in timed.items()}
+    untimed: dict[str, tuple[str, ...]] = {}
     for document in scores:
         for row in document["rows"]:
-            _check_same_model(row, timed.get(row["label"]))
-            task_scores = by_label.setdefault(row["label"], {})
-            if row["task"] in task_scores:
+            label, itself = _timing_of(row, timed)
+            facts.setdefault(label, (row["name"], row["runtime"]))
+            if not itself:
+                untimed[label] = (*untimed.get(label, ()), row["task"])
+            of_label = found.setdefault(label, {})
+            if row["task"] in of_label:
                 raise InvalidInput(
-                    "a label must have one score a task",
-                    got=f"two of {row['label']!r} on {row['task']}",
-                    repair="give each --scores file once",
+                    "a row must have one score a task",
+                    got=f"two of {label!r} on {row['task']}",
+                    repair="give each --scores file once, and each model one name",
                 )
-            task_scores[row["task"]] = row["metrics"]
-    machines = {
-        f"{document['environment']['processor']} with {document['environment']['threads']} threads"
-        for document in [*scores, latency]
-    }
-    if len(machines) > 1:
-        raise InvalidInput(
-            "scores and timings must come from one kind of machine",
-            got=" and ".join(sorted(machines)),
-            repair="measure all on one",
-        )
-    names = {row["label"]: (row["name"], row["runtime"]) for document in [*scores, latency] for row in document["rows"]}
-    labels = [*timed, *(label for label in by_label if label not in timed)]
-    labels.sort(key=lambda label: label != latency["baseline"])
-    found = {task for per_task in by_label.values() for task in per_task}
+            of_label[row["task"]] = row
+    baseline = latency["baseline"]
+    _add_differences(found, scores, baseline)
+    labels = sorted([*timed, *(label for label in found if label not in timed)], key=lambda label: label != baseline)
+    scored = {task for of_label in found.values() for task in of_label}
     return Table(
-        baseline=latency["baseline"],
-        tasks=tuple(row for task in TASKS.values() for row in task.rows if row in found),
-        shapes=tuple(latency["shapes"]),
-        rows=tuple(_row(label, *names[label], timed.get(label), by_label.get(label, {})) for label in labels),
-    )
-
-
-def _row(label: str, name: str, runtime: str, timed: dict[str, Any] | None, scores: dict[str, Any]) -> Row:
-    return Row(
-        label=label,
-        name=name,
-        runtime=runtime,
-        parameters=timed["parameters"] if timed else None,
-        file_bytes=timed["file_bytes"] if timed else None,
-        scores=scores,
-        timings={
-            shape: Timing(p50_ms=cell["p50_ms"], p95_ms=cell["p95_ms"], speedup=cell["speedup"])
-            for shape, cell in (timed["shapes"].items() if timed else ())
-        },
-    )
-
-
-def _check_one_each(scores: list[dict[str, Any]], key: str, rule: str) -> None:
-    found: dict[str, Any] = {}
-    for document in scores:
-        value = document[key]["sha256"] if key == "data" else document[key]
-        if found.setdefault(document["task"], value) != value:
-            raise InvalidInput(
-                rule, got=f"{found[document['task']]} and {value} for {document['task']}", repair="score all rows alike"
+        baseline=baseline,
+        tasks=tuple(row for task in TASKS.values() for row in task.rows if row in scored),
+        loads=tuple(latency["loads"]),
+        rows=tuple(
+            Row(
+                label=label,
+                name=facts[label][0],
+                runtime=facts[label][1],
+                sizes={name: timed[label][name] for name in _SIZES if timed.get(label, {}).get(name) is not None},
+                scores=found.get(label, {}),
+                timings=timed[label]["loads"] if label in timed else {},
+                untimed=untimed.get(label, ()),
             )
+            for label in labels
+        ),
+        allowed=allowed,
+    )
 
 
-def _check_same_model(score: dict[str, Any], timing: dict[str, Any] | None) -> None:
+def _timing_of(score: dict[str, Any], timed: dict[str, dict[str, Any]]) -> tuple[str, bool]:
+    """The label a score's row gets, and whether its timing, if it has one, is of the very file that was scored."""
+    runs = score["runs"]
+    hashes = {run["model_sha256"] for run in runs}
+    same_file = [
+        label for label, row in timed.items() if row["runtime"] == score["runtime"] and row["model_sha256"] in hashes
+    ]
+    if same_file:
+        return score["label"] if score["label"] in same_file else same_file[0], True
+    timing = timed.get(score["label"])
     if timing is None:
-        return
-    if score["architecture_sha256"] != timing["architecture_sha256"]:
+        return score["label"], True
+    for run in runs:
+        if run["architecture_sha256"] != timing["architecture_sha256"]:
+            raise InvalidInput(
+                "scores and timings under one label must be of one architecture",
+                got=f"{score['label']!r} scored as {run['directory']} and timed as {timing['directory']}",
+                repair="give them different names: NAME=DIR:RUNTIME",
+            )
+        if Path(run["directory"]).resolve() == Path(timing["directory"]).resolve():
+            raise InvalidInput(
+                "scores and timings of one directory must be of one file",
+                got=f"{run['directory']}, changed between the two",
+                repair="score and time it again",
+            )
+    return score["label"], False
+
+
+def _check_comparable(
+    scores: list[dict[str, Any]], latency: dict[str, Any], allow_different: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuses what was measured on different machines or data, or says so where it is allowed."""
+    for name in allow_different:
+        if name not in DIFFERENCES:
+            raise InvalidInput(
+                f"--allow-different must be {' or '.join(DIFFERENCES)}", got=repr(name), repair="use one of them"
+            )
+    allowed = []
+    machines = sorted({machine(document) for document in [*scores, latency]})
+    if len(machines) > 1:
+        _refuse_unless(allow_different, "machines", "scores and timings must come from one kind of machine", machines)
+        allowed.append(f"measured on different machines: {'; '.join(machines)}")
+    traffic = latency.get("traffic")
+    for task in dict.fromkeys(document["task"] for document in scores):
+        of_task = [document for document in scores if document["task"] == task]
+        data = {document["data"]["sha256"] for document in of_task}
+        if traffic is not None and traffic["task"] == task:
+            data.add(traffic["data"]["sha256"])
+        lengths = {str(document["max_length"]) for document in of_task if document["max_length"] is not None}
+        for what, values in (("data set", data), ("length", lengths)):
+            if len(values) > 1:
+                rule = f"scores and traffic of a task must be of one {what}"
+                _refuse_unless(allow_different, "data", rule, [f"{value} for {task}" for value in sorted(values)])
+                allowed.append(f"{task} of more than one {what}: {', '.join(sorted(values))}")
+    return tuple(allowed)
+
+
+def _refuse_unless(allow_different: tuple[str, ...], name: str, rule: str, values: list[str]) -> None:
+    if name not in allow_different:
         raise InvalidInput(
-            "scores and timings under one label must be of one architecture",
-            got=f"{score['label']!r} scored as {score['directory']} and timed as {timing['directory']}",
-            repair="give them different names: NAME=DIR:RUNTIME",
-        )
-    if (
-        Path(score["directory"]).resolve() == Path(timing["directory"]).resolve()
-        and score["model_sha256"] != timing["model_sha256"]
-    ):
-        raise InvalidInput(
-            "scores and timings of one directory must be of one file",
-            got=f"{score['directory']}, changed between the two",
-            repair="score and time it again",
+            rule,
+            got=" and ".join(values),
+            repair=f"measure all alike, or add --allow-different {name}: the report says so",
         )
 
 
-__all__ = ["NOT_MEASURED", "Row", "Table", "Timing", "build_table"]
+def _add_differences(found: dict[str, dict[str, dict[str, Any]]], scores: list[dict[str, Any]], baseline: str) -> None:
+    """Sets each score beside the baseline's on the same examples."""
+    for document in scores:
+        task = get_task(document["task"])
+        for row_name, labels in document["references"].items():
+            base = found.get(baseline, {}).get(row_name)
+            if base is None or len(base["runs"][0]["predictions"]) != len(labels):
+                continue
+            for label, of_label in found.items():
+                row = of_label.get(row_name)
+                if label == baseline or row is None or not any(row is other for other in document["rows"]):
+                    continue
+                delta = difference(sample(row["runs"], labels), sample(base["runs"], labels), task)
+                if delta is not None:
+                    name = delta["metric"]
+                    delta["points"] = round(row["metrics"][name] - base["metrics"][name], 3)
+                of_label[row_name] = {**row, "difference": delta}
+
+
+__all__ = ["DIFFERENCES", "NOT_MEASURED", "Row", "Table", "build_table"]

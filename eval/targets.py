@@ -31,9 +31,7 @@ def parse_target(text: str) -> Target:
     Raises:
         InvalidInput: no such directory or runtime, or the directory lacks the runtime's file.
     """
-    before, equals, after = text.partition("=")
-    named = equals and "/" not in before and "\\" not in before and not Path(text).exists()
-    name, rest = (before, after) if named else ("", text)
+    name, rest = _named(text)
     head, colon, tail = rest.rpartition(":")
     directory, runtime = (head, tail) if colon and head and not Path(rest).is_dir() else (rest, "torch")
     if "/" in runtime or "\\" in runtime:
@@ -42,18 +40,31 @@ def parse_target(text: str) -> Target:
     return Target(name=name or Path(directory).resolve().name, directory=Path(directory), runtime=runtime)
 
 
-def parse_targets(texts: list[str]) -> list[Target]:
+def _named(text: str) -> tuple[str, str]:
+    """`NAME=REST` -> NAME and REST; a path may hold = itself."""
+    before, equals, after = text.partition("=")
+    named = equals and "/" not in before and "\\" not in before and not Path(text).exists()
+    return (before, after) if named else ("", text)
+
+
+def parse_targets(texts: list[str], *, runs: bool = False) -> list[Target]:
     """Targets under labels that tell them apart.
+
+    Args:
+        runs: whether several directories under one given name are runs of one row, such as other seeds.
 
     Raises:
         InvalidInput: two targets with the same label.
     """
     targets = [parse_target(text) for text in texts]
-    labels = [target.label for target in targets]
-    for label in labels:
-        if labels.count(label) > 1:
+    for target in targets:
+        same = [(other, text) for other, text in zip(targets, texts, strict=True) if other.label == target.label]
+        others = len({other.directory.resolve() for other, _ in same}) == len(same)
+        if len(same) > 1 and not (runs and others and all(_named(text)[0] for _, text in same)):
             raise InvalidInput(
-                "targets must have different labels", got=f"{label!r} twice", repair="name them: NAME=DIR:RUNTIME"
+                "targets must have different labels",
+                got=f"{target.label!r} twice",
+                repair="name them: NAME=DIR:RUNTIME",
             )
     return targets
 

@@ -72,7 +72,7 @@ def run_batches(
     *,
     pad: Callable[[list[dict[str, Any]]], dict[str, torch.Tensor]],
     streams: int = 1,
-    description: str = "run",
+    description: str | None = "run",
 ) -> list[dict[str, torch.Tensor]]:
     """Runs rows of token ids through an engine.
 

@@ -210,8 +210,8 @@ def _training_of(source: Path) -> dict[str, Any] | None:
     """What the source's record says of its training, for the card of the directory that leaves the house."""
     if not (source / RECORD).is_file():
         return None
-    record = read_record(source)
-    return {"stage": record.stage, "settings": record.settings, "result": record.result}
+    record = asdict(read_record(source))
+    return {name: value for name, value in record.items() if name not in ("files", "reused")}
 
 
 __all__ = ["CALIBRATED", "EXPORTS", "TENSORRT_SOURCES", "ExportSettings", "Scorer", "export"]

@@ -14,7 +14,11 @@ def bar(*, total: float, description: str, initial: float = 0) -> "tqdm[Any]":
     return tqdm(total=total, desc=description, initial=initial, bar_format=_FORMAT, mininterval=0.2, dynamic_ncols=True)
 
 
-def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
+def track(items: Iterable[Item], *, total: int, description: str | None) -> Iterator[Item]:
+    """Items under a bar; without a description there is none: somebody else's bar stands for them."""
+    if description is None:
+        yield from items
+        return
     with bar(total=total, description=description) as progress:
         for item in items:
             yield item

@@ -8,7 +8,9 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -25,7 +27,9 @@ RECORD = "record.json"
 CHECKPOINTS = "checkpoints"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _IDENTITY = "stage.json"
-_UNRECORDED = {RECORD, "README.md", _IDENTITY}
+CARD = "card.json"
+EVAL_RESULTS = ".eval_results"
+_UNRECORDED = {RECORD, "README.md", CARD, _IDENTITY}
 _VERSIONED = (
     "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
 )  # fmt: skip
@@ -42,6 +46,7 @@ class Record:
         result: what came out, in the stage's own terms.
         files: relative path -> {"bytes", "sha256"}.
         seconds: wall time of the run that finished the stage.
+        command: the command line that made it, empty where it was called from Python.
     """
 
     stage: str
@@ -53,6 +58,7 @@ class Record:
     platform: str
     finished: str
     seconds: float
+    command: str = ""
     reused: bool = field(default=False, compare=False)
 
     def write(self, path: Path) -> None:
@@ -108,8 +114,8 @@ def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def _passing(path: Path) -> bool:
-    """Whether a file goes away by itself: a checkpoint, or what is left of one."""
-    return path.parts[0] in (CHECKPOINTS, f".{CHECKPOINTS}.trash")
+    """Whether a file is no part of what a stage made: a checkpoint or what is left of one, or results added later."""
+    return path.parts[0] in (CHECKPOINTS, f".{CHECKPOINTS}.trash", EVAL_RESULTS)
 
 
 def fingerprint(directory: Path) -> str:
@@ -153,6 +159,14 @@ def read_record(directory: Path) -> Record:
     return record
 
 
+def training_record(directory: Path) -> dict[str, Any]:
+    """The record of the training behind a directory, its own or the one that its export carries; empty without one."""
+    if not (directory / RECORD).is_file():
+        return {}
+    record: dict[str, Any] = read_json(directory / RECORD, what="a record")
+    return record["result"]["trained"] or {} if record["stage"] == "export" else record
+
+
 def versions() -> dict[str, str]:
     """Versions of the libraries that decide a result, for those installed."""
     known = {"python": platform.python_version()}
@@ -162,6 +176,13 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             known[name] = "not installed"
     return known
+
+
+def command_line() -> str:
+    """The `albert-plus` command that this process runs; empty in any other program."""
+    program = Path(sys.argv[0])
+    ours = program.stem == "albert-plus" or (program.name == "__main__.py" and program.parent.name == "hf_albert_plus")
+    return shlex.join(["albert-plus", *sys.argv[1:]]) if ours else ""
 
 
 def run_stage(
@@ -219,6 +240,7 @@ def run_stage(
             platform=platform.platform(),
             finished=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             seconds=round(time.perf_counter() - start, 2),
+            command=command_line(),
         )
         record.write(partial / RECORD)
         _finish(partial, output)
@@ -301,5 +323,5 @@ def _identity_of(partial: Path) -> Any:
         return None
 
 
-__all__ = ["RECORD", "Record", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
-           "run_stage", "versions", "write_json", "write_text"]  # fmt: skip
+__all__ = ["RECORD", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
+           "run_stage", "training_record", "versions", "write_json", "write_text"]  # fmt: skip

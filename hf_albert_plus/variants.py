@@ -20,6 +20,11 @@ class Variant:
     fields: dict[str, Any]
 
 
+# ALBERT, Table 2: how many times as many examples a second each trains on as BERT-large, by (hidden size, layers).
+_TRAINING_SPEEDUPS = {
+    "bert": {(768, 12): 4.7, (1024, 24): 1.0},
+    "albert": {(768, 12): 5.6, (1024, 24): 1.7, (2048, 24): 0.6, (4096, 12): 0.3},
+}
 _SHARED = {"attention_sharing": "all", "ffn_sharing": "all"}
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _UNSHARED = {"vocab_size": 30522, "attention_sharing": "none", "ffn_sharing": "none", "hidden_act": "gelu", **_DROPOUT}
@@ -41,6 +46,20 @@ def _albert(hidden_size: int, layers: int, heads: int, **more: Any) -> dict[str,
 
 def _bert(hidden_size: int, layers: int, heads: int, **more: Any) -> dict[str, Any]:
     return {**_UNSHARED, **_shape(hidden_size, layers, heads, embedding_size=hidden_size), **more}
+
+
+def published_training_speedup(config: PreTrainedConfig) -> float | None:
+    """The ALBERT paper's training speedup over BERT-large of this shape; None for a shape that it does not have.
+
+    It is about examples a second in training on their hardware, and says nothing about inference.
+    """
+    if config.model_type == "albert_plus":
+        blocks = {len(set(config.attention_map)), len(set(config.ffn_map))}
+        kind = "albert" if blocks == {1} else "bert" if blocks == {config.num_hidden_layers} else None
+    else:
+        kind = config.model_type
+    shape = (getattr(config, "hidden_size", None), getattr(config, "num_hidden_layers", None))
+    return _TRAINING_SPEEDUPS.get(kind or "", {}).get(shape)  # type: ignore[arg-type]
 
 
 VARIANTS: dict[str, Variant] = {
@@ -242,6 +261,7 @@ __all__ = [
     "get_variant",
     "parse_layers",
     "parse_settings",
+    "published_training_speedup",
     "student_of",
     "variant_config",
     "variant_of",

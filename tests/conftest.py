@@ -82,6 +82,18 @@ def pair_inputs(vocab_size: int, *, batch: int = 3, length: int = 11) -> dict[st
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types * mask}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_benches():
+    """Few rounds and no settling: what a bench writes is tested here, not how well it measures. `test_timing` has the
+    method itself, on a clock of its own."""
+    from hf_albert_plus.eval import timing
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"ROUNDS": 4, "PATIENCE": 0, "SETTLE_S": 0.0}.items():
+            patch.setattr(timing, name, value)
+        yield
+
+
 @pytest.fixture(scope="session")
 def tokenizer_dir(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("tokenizer")

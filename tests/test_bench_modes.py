@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.latency import parse_shapes
 from hf_albert_plus.eval.peers import BASELINE, bench_peers
+from hf_albert_plus.eval.shapes import Shape, parse_shapes
 from hf_albert_plus.export.graph import PASSES
 
 
@@ -32,7 +32,7 @@ def test_every_way_is_built_and_counted(peers):
     assert rows["ours: onnx-int8"]["file_bytes"] <= min(
         rows[name]["file_bytes"] for name in ("quantize_dynamic", "transformers.exporters onnx int8")
     )
-    assert rows[BASELINE]["shapes"]["2x8"]["speedup"] == 1.0
+    assert rows[BASELINE]["loads"]["2x8"]["speedup"] == 1.0
     assert all(row["cosine"] > 0.98 for row in rows.values())
 
 
@@ -62,12 +62,13 @@ def test_passes_are_timed_with_and_without_each(classifier_dir, tmp_path):
 
 
 def test_loading_is_measured_in_a_process_of_its_own(exported_dir):
-    from hf_albert_plus.eval.loading import measure_loading
+    from hf_albert_plus.eval.loading import measure_process
     from hf_albert_plus.eval.targets import parse_target
 
-    facts = measure_loading(parse_target(f"{exported_dir}:onnx-int8"), threads=1)
+    facts = measure_process(parse_target(f"{exported_dir}:onnx-int8"), shapes=[Shape(2, 8)], threads=1)
     assert 0 < facts["load_mb"] < 60
     assert facts["load_ms"] > 0
+    assert facts["peak_rss_mb"] > 100
 
 
 @pytest.mark.parametrize(
@@ -84,10 +85,10 @@ def test_loading_is_measured_in_a_process_of_its_own(exported_dir):
         (["bench", "--peers", "bert-tiny", "--seconds", "0"], "--seconds must be greater than 0"),
         (
             ["bench", "--peers", "bert-tiny", "--device", "cuda"],
-            "got it with --peers, --passes, --memory or --baseline",
+            "got it with --peers, --passes or --baseline",
         ),
         (["bench", "{d}", "--device", "cuda"], "--device cuda needs an NVIDIA GPU"),
-        (["bench", "{d}", "{d}:onnx", "--device", "cuda"], "times one model directory in all its ways, got 2 targets"),
+        (["bench", "{d}", "{d}:onnx", "--device", "cuda"], "--device cuda times one target, got 2 targets"),
         (
             ["eval", "{d}", "--task", "sst2", "--data", "{d}", "--batching", "lenght"],
             "length:TOKENS or file:ROWS, got 'lenght'",
@@ -108,5 +109,5 @@ def test_ways_of_batching_are_compared_in_turns(exported_dir, data_dir, tmp_path
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "s.json").read_text())["rows"]
-    assert [way["batching"] for way in row["throughput"]] == ["length:128", "file:8"]
-    assert all(len(way["seconds"]) == 3 and way["sentences_per_s"] > 0 for way in row["throughput"])
+    assert [way["batching"] for way in row["runs"][0]["throughput"]] == ["length:128", "file:8"]
+    assert all(len(way["seconds"]) == 3 and way["sentences_per_s"] > 0 for way in row["runs"][0]["throughput"])

@@ -11,7 +11,20 @@ from pathlib import Path
 
 import pytest
 
-VERBS = ["demo", "run", "variants", "convert", "finetune", "distill", "export", "eval", "bench", "report"]
+VERBS = [
+    "demo",
+    "run",
+    "variants",
+    "convert",
+    "finetune",
+    "distill",
+    "export",
+    "eval",
+    "bench",
+    "report",
+    "submit",
+    "card",
+]
 
 
 def albert_plus(*arguments, cwd=None, check=True, **environment):
@@ -109,7 +122,7 @@ def test_a_missing_option_ends_with_2():
 def run_arguments(encoder_dir, data_dir):
     return [
         "run", "--teacher", encoder_dir, "--data", data_dir, "--task", "sst2", "--task", "stsb", "--teacher-epochs", "2",
-        "--student-epochs", "2", "--max-length", "32", "--shapes", "1x8,2x16", "--precision", "fp32",
+        "--student-epochs", "2", "--max-length", "32", "--shapes", "1x8,2x16", "--seconds", "0.05", "--precision", "fp32",
     ]  # fmt: skip
 
 

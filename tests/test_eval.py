@@ -1,63 +1,31 @@
 """Metrics against scikit-learn and scipy, targets, the order of measurements, the join and the documents."""
 
+import csv
 import json
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy
 import pytest
-import scipy.stats
 import sklearn.metrics
 import torch
 import yaml
 from transformers import AutoTokenizer
 
 from hf_albert_plus.errors import InvalidInput, StageConflict
-from hf_albert_plus.eval import latency as latency_module
-from hf_albert_plus.eval.latency import BLOCKS, Shape, bench_targets, parse_shapes
-from hf_albert_plus.eval.metrics import compute_metrics
-from hf_albert_plus.eval.report import report, table_json
-from hf_albert_plus.eval.score import predict, score_targets
+from hf_albert_plus.eval.inference import predict
+from hf_albert_plus.eval.latency import bench_targets
+from hf_albert_plus.eval.presentation import main_grid, notes, records, summary
+from hf_albert_plus.eval.report import report
+from hf_albert_plus.eval.score import score_targets
+from hf_albert_plus.eval.shapes import Shape, parse_shapes
 from hf_albert_plus.eval.table import NOT_MEASURED, build_table
 from hf_albert_plus.eval.targets import parse_target, parse_targets
 from hf_albert_plus.export.batching import token_batches
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.glue import encode, get_task, load_split
 from hf_albert_plus.records import write_json
-
-
-def _logits(classes):
-    return numpy.eye(max(classes) + 2)[list(classes)]
-
-
-def test_classification_metrics():
-    labels, predicted = numpy.array([0, 1, 1, 0, 1, 1]), [0, 1, 0, 1, 1, 1]
-    assert compute_metrics(_logits(predicted), labels, get_task("mrpc")) == {
-        "accuracy": pytest.approx(400 / 6), "f1": pytest.approx(100 * 2 * 3 / (2 * 3 + 1 + 1)),
-    }  # fmt: skip
-    # tp 3, tn 1, fp 1, fn 1: (3·1 - 1·1) / sqrt(4·4·2·2) = 2 / 8
-    assert compute_metrics(_logits(predicted), labels, get_task("cola")) == {"matthews": pytest.approx(25.0)}
-    assert sklearn.metrics.matthews_corrcoef(labels, predicted) == pytest.approx(0.25)
-
-
-def test_regression_metrics_with_ties():
-    labels, predicted = numpy.array([0.0, 1, 1, 3, 5]), numpy.array([0.5, 0.5, 2, 2, 4])
-    found = compute_metrics(predicted[:, None], labels, get_task("stsb"))
-    assert found["pearson"] == pytest.approx(100 * numpy.corrcoef(predicted, labels)[0, 1])
-    ranks = [scipy.stats.rankdata(values) for values in (predicted, labels)]
-    assert found["spearman"] == pytest.approx(100 * numpy.corrcoef(*ranks)[0, 1])
-
-
-def test_edge_cases():
-    constant = numpy.ones((4, 1))
-    assert compute_metrics(constant, numpy.arange(4.0), get_task("stsb")) == {"pearson": None, "spearman": None}
-    one_class = _logits([0, 0, 0, 0])
-    assert compute_metrics(one_class, numpy.array([0, 1, 0, 1]), get_task("cola")) == {"matthews": 0.0}
-    assert compute_metrics(one_class, numpy.array([0, 1, 0, 1]), get_task("mrpc"))["f1"] == 0.0
-    with pytest.raises(InvalidInput, match="needs examples"):
-        compute_metrics(numpy.empty((0, 2)), numpy.empty(0), get_task("sst2"))
-    with pytest.raises(InvalidInput, match="must be finite"):
-        compute_metrics(numpy.array([[numpy.nan, 1]]), numpy.array([0]), get_task("sst2"))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +87,8 @@ def test_scores_are_those_of_scikit_learn(exported_dir, data_dir):
     )
     torch_row, onnx_row = document["rows"]
     assert torch_row["metrics"] == onnx_row["metrics"]
-    assert torch_row["architecture_sha256"] == onnx_row["architecture_sha256"]
-    assert torch_row["model_sha256"] != onnx_row["model_sha256"]
+    assert torch_row["runs"][0]["architecture_sha256"] == onnx_row["runs"][0]["architecture_sha256"]
+    assert torch_row["runs"][0]["model_sha256"] != onnx_row["runs"][0]["model_sha256"]
     rows = load_split(str(data_dir), task, "validation")
     engine, tokenizer = Engine.load(exported_dir), AutoTokenizer.from_pretrained(exported_dir)
     logits = engine(**tokenizer(rows["sentence"][:], padding=True, return_tensors="pt")).logits
@@ -145,38 +113,6 @@ def test_wrong_shapes(text):
         parse_shapes(text)
 
 
-def test_blocks_interleave_and_take_turns(exported_dir, monkeypatch):
-    """Within a round every target runs once, each round starts with the next one, and each block has a call that is not
-    counted."""
-    order = []
-    plain = Engine.load
-
-    def load(directory, runtime="torch", *, threads=None):
-        engine = plain(directory, runtime, threads=threads)
-        return lambda_engine(engine, runtime)
-
-    class lambda_engine:  # noqa: N801
-        def __init__(self, engine, runtime):
-            self.config, self.inputs, self.file, self.runtime = engine.config, engine.inputs, engine.file, runtime
-
-        def __call__(self, **tensors):
-            order.append((self.runtime, tuple(tensors["input_ids"].shape)))
-
-    monkeypatch.setattr(Engine, "load", staticmethod(load))
-    monkeypatch.setattr(latency_module, "_calls_a_block", lambda *args, **kwargs: 3)
-    targets = parse_targets([str(exported_dir), f"{exported_dir}:onnx", f"{exported_dir}:onnx-int8"])
-    document = bench_targets(targets, shapes=[Shape(2, 8)], baseline=targets[0])
-    assert set(order) == {(runtime, (2, 8)) for runtime in ("torch", "onnx", "onnx-int8")}
-    blocks = [order[i : i + 4] for i in range(0, len(order), 4)]
-    assert all(len({call[0] for call in block}) == 1 for block in blocks)
-    names = [block[0][0] for block in blocks]
-    runtimes = ["torch", "onnx", "onnx-int8"]
-    expected = [runtimes[(turn + i) % 3] for turn in range(BLOCKS) for i in range(3)]
-    assert names == expected
-    for row in document["rows"]:
-        assert len(row["shapes"]["2x8"]["samples_ms"]) == 3 * BLOCKS
-
-
 @pytest.fixture(scope="module")
 def documents(exported_dir, data_dir):
     """A score and a latency document of the same three rows."""
@@ -187,20 +123,60 @@ def documents(exported_dir, data_dir):
     return scores, timing
 
 
-def test_percentiles_and_speedup_come_from_the_samples(documents):
+def test_a_row_has_its_sizes_and_figures(documents):
     _, timing = documents
-    base = timing["rows"][0]["shapes"]["1x8"]
-    for row in timing["rows"]:
-        cell = row["shapes"]["1x8"]
-        assert cell["p50_ms"] == pytest.approx(numpy.median(cell["samples_ms"]), abs=1e-3)
-        assert cell["p95_ms"] == pytest.approx(numpy.percentile(cell["samples_ms"], 95), abs=1e-3)
-        assert cell["speedup"] == pytest.approx(base["p50_ms"] / cell["p50_ms"], rel=0.02, abs=1e-3)
+    base = timing["rows"][0]["loads"]["1x8"]
     assert base["speedup"] == 1.0
     model = Engine.load(timing["rows"][0]["directory"]).model
-    assert {row["parameters"] for row in timing["rows"]} == {model.num_parameters()}
+    for row in timing["rows"]:
+        cell = row["loads"]["1x8"]
+        samples = [value for block in cell["rounds"] for value in block]
+        assert cell["p50_ms"] == pytest.approx(numpy.median(samples), abs=1e-3)
+        assert cell["p99_ms"] == pytest.approx(numpy.percentile(samples, 99), abs=1e-3)
+        assert cell["samples"] == len(samples) >= 2 * 4
+        assert cell["flops"] == base["flops"] > 0
+        assert 0 < cell["attained"] < 1
+        assert row["parameters"] == model.num_parameters()
+        assert row["load_ms"] > 0
+        assert row["peak_rss_mb"] > row["load_mb"] > 0
     assert (
         timing["rows"][1]["file_bytes"] == (Path(timing["rows"][1]["directory"]) / "onnx" / "model.onnx").stat().st_size
     )
+    assert set(timing["ceilings"]) == {"fp32", "bf16", "int8"}
+    facts = timing["environment"]
+    assert facts["affinity"] == sorted(os.sched_getaffinity(0))
+    assert {"governor", "load_average", "load_average_after", "features", "versions"} <= set(facts)
+
+
+def test_effective_parameters_are_those_of_the_unshared_twin(classifier_dir):
+    """The same model with a block of its own for every layer has as many parameters as the shared one calls."""
+    import hf_albert_plus
+    from hf_albert_plus.eval.arithmetic import Arithmetic
+    from tests.conftest import small_config
+
+    for fields in ({}, {"attention_sharing": 2, "ffn_sharing": "none"}, {"num_feedforward_networks": 2}):
+        shared, unshared = (
+            hf_albert_plus.AlbertPlusForSequenceClassification(small_config(**{**fields, **maps}))
+            for maps in ({}, {"attention_sharing": "none", "ffn_sharing": "none"})
+        )
+        shared.config.architectures = ["AlbertPlusForSequenceClassification"]
+        found = Arithmetic(shared.config)
+        assert found.parameters == shared.num_parameters()
+        assert found.effective_parameters == unshared.num_parameters()
+        assert sum(stored for stored, _ in found.parts.values()) == shared.num_parameters()
+
+
+def test_flops_are_the_products_counted_by_hand():
+    from transformers import BertConfig
+
+    from hf_albert_plus.eval.arithmetic import Arithmetic
+
+    config = BertConfig(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64, vocab_size=99,
+                        num_labels=2, architectures=["BertForSequenceClassification"])  # fmt: skip
+    n, h, f = 10, 32, 64
+    layer = 4 * n * h * h + 2 * n * n * h + 2 * n * h * f
+    expected = 2 * (3 * layer + h * h + h * 2)
+    assert Arithmetic(config).flops(Shape(5, n)) == 5 * expected
 
 
 def test_the_join(documents):
@@ -208,17 +184,43 @@ def test_the_join(documents):
     table = build_table([scores], timing)
     assert table.baseline == table.rows[0].label == "small torch fp32"
     assert [row.label for row in table.rows] == ["small torch fp32", "small onnx fp32", "small onnx int8"]
-    assert table.header()[:4] == ["model", "parameters", "file MB", "sst2 accuracy"]
-    first = table_json(table)[0]
+    assert summary(table)[0][:4] == ["model", "parameters", "file MB", "sst2 accuracy"]
+    first = records(table)[0]
     assert first["1x8 speedup"] == "1.00x"
     assert first["sst2 accuracy"] == f"{scores['rows'][0]['metrics']['accuracy']:.1f}"
+    assert table.rows[1].scores["sst2"]["difference"]["verdict"] == "within noise"
+
+
+def test_the_join_is_by_the_file_not_by_the_name(documents):
+    """A score under another name belongs to the timing of the same file on the same runtime."""
+    scores, timing = documents
+    renamed = {
+        **scores,
+        "rows": [{**row, "label": f"other {row['runtime']}", "name": "other"} for row in scores["rows"]],
+    }
+    table = build_table([renamed], timing)
+    assert [(row.label, row.score("sst2")) for row in table.rows] == [
+        (row["label"], row["metrics"]["accuracy"]) for row in scores["rows"]
+    ]
+    assert all(row.untimed == () for row in table.rows)
+
+
+def test_a_model_of_the_same_architecture_stands_for_one_that_was_not_timed(documents):
+    scores, timing = documents
+    elsewhere = _with_runs(scores, model_sha256="0", directory="/another/seed")
+    rows = build_table([elsewhere], timing).rows
+    assert {row.untimed for row in rows} == {("sst2",)}
+    assert any(
+        "models of sst2 were not timed themselves" in line for line in notes(build_table([elsewhere], timing), [], "")
+    )
+    assert [row.score("sst2") for row in rows] == [row["metrics"]["accuracy"] for row in scores["rows"]]
 
 
 def test_what_was_not_measured_says_so(documents):
     scores, timing = documents
     fewer_scores = {**scores, "rows": scores["rows"][:2]}
     fewer_timings = {**timing, "rows": [timing["rows"][0], timing["rows"][2]]}
-    rows = {row["model"]: row for row in table_json(build_table([fewer_scores], fewer_timings))}
+    rows = {row["model"]: row for row in records(build_table([fewer_scores], fewer_timings))}
     assert rows["small onnx int8"]["sst2 accuracy"] == NOT_MEASURED
     assert rows["small onnx fp32"]["1x8 p50 ms"] == NOT_MEASURED
 
@@ -228,6 +230,7 @@ def test_what_was_not_measured_says_so(documents):
     [
         (lambda s, t: (t, t), "albert-plus eval --json, got a file of kind 'latency'"),
         (lambda s, t: (s, s), "albert-plus bench --json, got a file of kind 'scores'"),
+        (lambda s, t: ({**s, "format": 1}, t), "format 2, got one of format 1, from another version; measure again"),
         (
             lambda s, t: ({**s, "environment": {**s["environment"], "processor": "other"}}, t),
             "one kind of machine, got .*other",
@@ -236,8 +239,12 @@ def test_what_was_not_measured_says_so(documents):
             lambda s, t: ({**s, "environment": {**s["environment"], "threads": 64}}, t),
             "one kind of machine, got .*64 threads",
         ),
-        (lambda s, t: (_with(s, architecture_sha256="0"), t), "one architecture"),
-        (lambda s, t: (_with(s, model_sha256="0"), t), "changed between the two"),
+        (lambda s, t: (_with_runs(s, model_sha256="0", architecture_sha256="0"), t), "one architecture"),
+        (lambda s, t: (_with_runs(s, model_sha256="0"), t), "changed between the two"),
+        (
+            lambda s, t: (s, {**t, "traffic": {"task": "sst2", "data": {"path": "p", "sha256": "0"}}}),
+            "of one data set, got 0 for sst2",
+        ),
     ],
 )
 def test_what_does_not_belong_together_is_refused(documents, change, words):
@@ -252,8 +259,35 @@ def test_one_score_a_task_and_label(documents):
         build_table([scores, scores], timing)
 
 
-def _with(document, **fields):
-    return {**document, "rows": [{**row, **fields} for row in document["rows"]]}
+@pytest.mark.parametrize(
+    ("allowed", "change", "words"),
+    [
+        (
+            "machines",
+            lambda s: {**s, "environment": {**s["environment"], "threads": 64}},
+            "measured on different machines",
+        ),
+        ("data", lambda s: {**s, "max_length": 9, "rows": []}, "sst2 of more than one length: 32, 9"),
+        ("data", lambda s: {**s, "data": {"path": "p", "sha256": "1"}, "rows": []}, "sst2 of more than one data set"),
+    ],
+)
+def test_what_differs_is_joined_on_request_and_said(documents, allowed, change, words):
+    scores, timing = documents
+    both = [change(scores)] if allowed == "machines" else [scores, change(scores)]
+    with pytest.raises(InvalidInput, match=f"--allow-different {allowed}"):
+        build_table(both, timing)
+    table = build_table(both, timing, allow_different=(allowed,))
+    assert any(words in line for line in notes(table, both, "toy"))
+
+
+def test_an_unknown_difference_is_refused(documents):
+    with pytest.raises(InvalidInput, match="must be machines or data, got 'machine'"):
+        build_table([documents[0]], documents[1], allow_different=("machine",))
+
+
+def _with_runs(document, **fields):
+    rows = [{**row, "runs": [{**run, **fields} for run in row["runs"]]} for row in document["rows"]]
+    return {**document, "rows": rows}
 
 
 class _Tags(HTMLParser):
@@ -284,22 +318,30 @@ def test_the_report_directory(documents, tmp_path):
         data_name="toy data",
     )
     content = json.loads((out / "report.json").read_text())
-    assert (
-        content["latency"]["rows"][0]["shapes"]["1x8"]["samples_ms"] == timing["rows"][0]["shapes"]["1x8"]["samples_ms"]
-    )
-    cells = content["table"][2]
+    assert content["latency"]["rows"][0]["loads"]["1x8"]["rounds"] == timing["rows"][0]["loads"]["1x8"]["rounds"]
+    cells = main_grid(build_table([scores], timing))[1][2]
     markdown = (out / "report.md").read_text()
-    assert " | ".join(cells.values()) in markdown
+    assert " | ".join(cells) in markdown
     html = (out / "report.html").read_text()
     page = _Tags()
     page.feed(html)
-    assert all(value in page.cells for value in cells.values())
+    assert all(value in page.cells for value in cells)
     assert page.sources == []
     assert "<b>title</b>" not in html
-    assert "<svg" in html
-    drawn = (out / "score_latency.svg").read_text()
+    figures = {path.stem for path in (out / "figures").glob("*.svg")}
+    assert figures == {"frontier-1x8", "frontier-2x16", "latency-1x8", "latency-2x16", "score-sst2"}
+    assert html.count("<svg") == len(figures)
     for row in timing["rows"]:
-        assert f"<!-- {row['label']} -->" in drawn
+        assert all(f">{row['label']}</text>" in (out / "figures" / f"{name}.svg").read_text() for name in figures)
+    lines = list(csv.DictReader((out / "report.csv").read_text().splitlines()))
+    figure = {(line["model"], line["on"], line["figure"]): line for line in lines}
+    for row in timing["rows"]:
+        cell = row["loads"]["2x16"]
+        assert float(figure[row["label"], "2x16", "p99_ms"]["value"]) == cell["p99_ms"]
+        line = figure[row["label"], "2x16", "speedup"]
+        assert [float(line["low"]), float(line["high"])] == cell["speedup_interval"]
+    line = figure["small onnx fp32", "sst2", "accuracy"]
+    assert [float(line["low"]), float(line["high"])] == scores["rows"][1]["intervals"]["accuracy"]
 
 
 def test_the_card(documents, tmp_path):
@@ -322,17 +364,18 @@ def test_the_card(documents, tmp_path):
     assert result["metrics"][0]["type"] == "accuracy"
     assert result["metrics"][0]["value"] == pytest.approx(accuracy / 100, abs=1e-4)
     assert metadata["library_name"] == "transformers"
-    assert "`[0, 0, 0, 0]`" in body
+    assert "layer         1  2  3  4\nattention     A  A  A  A\nfeed-forward  A  A  A  A\n" in body
+    assert f"| all | {timing['rows'][0]['parameters']:,} | {timing['rows'][0]['effective_parameters']:,} |" in body
     assert "## Training\n\nnot measured" in body
-    for row in table_json(build_table([scores], timing)):
+    for row in records(build_table([scores], timing)):
         assert f"| {row['model']} | " in body
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"data": {"path": "other", "sha256": "1"}}, "one data set, got .* and 1 for sst2"),
-        ({"max_length": 9}, "one length, got .*9"),
+        ({"data": {"path": "other", "sha256": "1"}}, "of one data set, got 1 for sst2 and "),
+        ({"max_length": 9}, "of one length, got 32 for sst2 and 9 for sst2"),
     ],
 )
 def test_scores_of_a_task_are_of_one_data_set_and_length(documents, change, words):
@@ -348,7 +391,16 @@ def test_a_report_is_remade_when_any_of_its_scores_changes(documents, tmp_path):
     paths = []
     for task in ("cola", "sst2"):
         path = tmp_path / task / "scores.json"
-        write_json(path, {**scores, "task": task, "rows": [{**row, "task": task} for row in scores["rows"]]})
+        rows = [
+            {
+                **row,
+                "task": task,
+                "metrics": {get_task(task).metrics[0]: row["metrics"]["accuracy"]},
+                "intervals": {get_task(task).metrics[0]: row["intervals"]["accuracy"]},
+            }
+            for row in scores["rows"]
+        ]
+        write_json(path, {**scores, "task": task, "references": {task: scores["references"]["sst2"]}, "rows": rows})
         paths.append(path)
     options = {"bench": tmp_path / "bench.json", "output": tmp_path / "r", "title": "t", "data_name": "d"}
     report(paths, **options)

@@ -22,6 +22,7 @@ def test_the_table_is_glue():
         "cola": ("sentence",), "sst2": ("sentence",), "mrpc": ("sentence1", "sentence2"),
         "qqp": ("question1", "question2"), "stsb": ("sentence1", "sentence2"), "mnli": ("premise", "hypothesis"),
         "qnli": ("question", "sentence"), "rte": ("sentence1", "sentence2"), "wnli": ("sentence1", "sentence2"),
+        "ax": ("premise", "hypothesis"),
     }  # fmt: skip
     assert TASKS["mnli"].labels == ("entailment", "neutral", "contradiction")
     assert TASKS["rte"].labels == TASKS["qnli"].labels == ("entailment", "not_entailment")
@@ -53,8 +54,10 @@ def test_matched_and_mismatched_are_never_merged(tmp_path, with_readme):
     task = get_task("mnli")
     assert load_split(str(tmp_path), task, "validation_matched")["premise"][:] == ["validation_matched"] * 3
     assert load_split(str(tmp_path), task, "validation_mismatched")["premise"][:] == ["validation_mismatched"] * 2
-    with pytest.raises(InvalidInput, match=r"mnli/validation-\*.parquet, got .*mnli/validation_matched"):
+    with pytest.raises(InvalidInput, match="has the splits train, validation_matched, validation_mismatched"):
         load_split(str(tmp_path), task, "validation")
+    with pytest.raises(InvalidInput, match=r"mnli/train-\*.parquet.* got .*mnli/validation_matched"):
+        load_split(str(tmp_path), task, "train")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from . import options as o
 from .architectures import convert, variants
 from .artefacts import export
 from .benches import bench
-from .console import notes, print_json, print_rows, print_table, quiet_libraries
+from .console import notes, print_json, print_table
+from .reports import card, report
+from .scoring import evaluate, submit
 from .stages import done, start
 
 app = typer.Typer(
@@ -87,6 +89,7 @@ def run(
     student_learning_rate: o.LearningRate = 3e-4,
     max_length: o.MaxLength = 128,
     shapes: Annotated[str, typer.Option(help="Shapes to time, BATCHxLENGTH.")] = "1x16,8x128",
+    seconds: Annotated[float, typer.Option(help="Least measured time for each row and shape.")] = 3.0,
     precision: o.Precision = o.PrecisionChoice.auto,
     seed: o.Seed = 42,
     threads: o.Threads = None,
@@ -107,6 +110,7 @@ def run(
         student_learning_rate=student_learning_rate,
         max_length=max_length,
         shapes=shapes,
+        bench_seconds=seconds,
         precision=precision.value,
         seed=seed,
     )
@@ -120,12 +124,12 @@ def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
     if table is None:
         return
     if as_json:
-        from hf_albert_plus.eval.report import table_json
+        from hf_albert_plus.eval.presentation import records
 
-        print_json({"out": str(out), "rows": table_json(table)})
+        print_json({"out": str(out), "rows": records(table)})
         return
     print_table(table, title=title)
-    for name in ("report.md", "report.html", "report.json"):
+    for name in ("report.md", "report.html", "report.csv", "report.json"):
         typer.echo(str(out / "report" / name))
 
 
@@ -214,58 +218,13 @@ app.command(
 )(export)
 
 
-@app.command(
+app.command(
     "eval",
     epilog="Example: albert-plus eval demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data",
+)(evaluate)
+app.command(epilog="Example: albert-plus submit sst2=DIR:onnx-int8 mnli=DIR --data nyu-mll/glue --out submission.zip")(
+    submit
 )
-def evaluate(
-    targets: o.Targets,
-    task: o.TaskName,
-    data: o.Data,
-    max_length: o.MaxLength = 128,
-    batching: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="length:TOKENS (rows of similar length, a token budget) or file:ROWS (the file's order); repeat to compare."
-        ),
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each way of batching is timed, in turns.")] = 1,
-    threads: o.Threads = None,
-    json_file: o.JsonFile = None,
-) -> None:
-    """Score targets on a GLUE task's validation split."""
-    from hf_albert_plus.eval.targets import parse_targets
-
-    from ..glue import get_task
-    from ..records import write_json
-
-    chosen, parsed = get_task(task), parse_targets(targets)
-    start(threads)
-    from hf_albert_plus.eval.score import parse_batching, score_targets
-
-    ways = tuple(parse_batching(text) for text in batching or ["length"])
-    document = score_targets(
-        parsed, data=data, task=chosen, max_length=max_length, batching=ways, rounds=rounds, threads=threads
-    )
-    if json_file is not None:
-        write_json(json_file, document)
-    rows = [
-        [
-            row["label"],
-            row["task"],
-            row["split"],
-            str(row["examples"]),
-            *(_points(v) for v in row["metrics"].values()),
-            *(f"{speed['sentences_per_s']:.0f}" for speed in row["throughput"]),
-        ]
-        for row in document["rows"]
-    ]
-    speeds = [f"sentences/s {way}" for way in dict.fromkeys(str(way) for way in ways)]
-    print_rows(["model", "task", "split", "examples", *chosen.metrics, *speeds], rows)
-
-
-def _points(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"
 
 
 app.command(
@@ -273,22 +232,12 @@ app.command(
 )(bench)
 
 
-@app.command(
+app.command(
     epilog="Example: albert-plus report --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json --out report"
-)
-def report(
-    scores: Annotated[list[Path], typer.Option(help="File of albert-plus eval --json; repeat for several tasks.")],
-    bench: Annotated[Path, typer.Option(help="File of albert-plus bench --json.")],
-    out: o.Out,
-    title: Annotated[str, typer.Option(help="Title of the report.")] = "Speedup table",
-    data_name: Annotated[str, typer.Option(help="What the cards call the data set.")] = "GLUE",
-    as_json: o.JsonOut = False,
-) -> None:
-    """Join scores and timings into one table: Markdown, HTML, JSON, plot and model cards."""
-    quiet_libraries()
-    from hf_albert_plus.eval.report import report as stage
-
-    done(stage(scores, bench=bench, output=out, title=title, data_name=data_name), out, as_json=as_json)
+)(report)
+app.command(
+    epilog="Example: albert-plus card demo-output/models/student-sst2 --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json"
+)(card)
 
 
 __all__ = ["app", "main"]

@@ -1,4 +1,4 @@
-"""The verb that times: targets against a baseline, the field's own ways, graph passes, a GPU."""
+"""The verb that times: targets against a baseline, the field's own ways, graph passes, a GPU, and its own method."""
 
 from enum import Enum
 from typing import Annotated, Any
@@ -10,12 +10,22 @@ from . import options as o
 from .console import notes, print_rows
 from .stages import start
 
+_SHAPES = "1x16,1x128,8x128"
+
 
 class DeviceChoice(str, Enum):
     """Where to time."""
 
     cpu = "cpu"
     cuda = "cuda"
+
+
+class ScenarioChoice(str, Enum):
+    """How traffic comes."""
+
+    single_stream = "single-stream"
+    offline = "offline"
+    server = "server"
 
 
 def bench(
@@ -26,6 +36,24 @@ def bench(
         ),
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="The target whose speed counts as 1.00x.")] = None,
+    shapes: Annotated[
+        str | None, typer.Option(help=f"Shapes to time, BATCHxLENGTH. Default: {_SHAPES}, without --data.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="GLUE folder or Hub id: also time traffic of a task's real sentences.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The GLUE task of --data.")] = None,
+    scenario: Annotated[
+        list[ScenarioChoice] | None, typer.Option(help="How traffic comes; repeat for several. Default: all three.")
+    ] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Sentences a second of the server scenario; repeat for several. Default: half the baseline's pace."
+        ),
+    ] = None,
+    max_length: o.MaxLength = 128,
+    seconds: Annotated[float, typer.Option(help="Least measured time for each target and load.")] = 3.0,
     peers: Annotated[
         str | None,
         typer.Option(metavar="DIR|VARIANT", help="Instead: build and time the field's own ways to run this model."),
@@ -34,19 +62,20 @@ def bench(
         str | None,
         typer.Option(metavar="DIR|VARIANT", help="Instead: time this model's graphs with and without each graph pass."),
     ] = None,
-    shapes: Annotated[str, typer.Option(help="Shapes to time, BATCHxLENGTH.")] = "1x16,1x128,8x128",
-    seconds: Annotated[float, typer.Option(help="Measured time for each target and shape.")] = 3.0,
-    memory: Annotated[bool, typer.Option("--memory", help="Also load each target in a process of its own.")] = False,
+    self_check: Annotated[
+        bool,
+        typer.Option("--self-check", help="Instead: time one TARGET against itself, and slowed by 10 %, under load."),
+    ] = False,
     device: Annotated[DeviceChoice, typer.Option(help="cuda times one DIR's ways on a GPU.")] = DeviceChoice.cpu,
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Time targets at fixed shapes, interleaved, against a baseline."""
-    from hf_albert_plus.eval.latency import parse_shapes
+    """Time targets at fixed shapes or under real traffic, in turns, against a baseline."""
+    from hf_albert_plus.eval.shapes import parse_shapes
 
     from ..records import write_json
 
-    parsed = parse_shapes(shapes)
+    parsed = parse_shapes(shapes or _SHAPES)
     modes = [name for name, value in (("TARGET", targets), ("--peers", peers), ("--passes", passes)) if value]
     if len(modes) != 1:
         raise InvalidInput(
@@ -56,11 +85,15 @@ def bench(
         )
     if not seconds > 0:
         raise InvalidInput("--seconds must be greater than 0", got=seconds, repair="use --seconds 3")
-    if device is DeviceChoice.cuda and (peers or passes or memory or baseline):
+    if device is DeviceChoice.cuda and (peers or passes or baseline):
         raise InvalidInput(
             "--device cuda times one DIR in all its ways",
-            got="it with --peers, --passes, --memory or --baseline",
+            got="it with --peers, --passes or --baseline",
             repair="use albert-plus bench DIR --device cuda",
+        )
+    if (data is None) != (task is None):
+        raise InvalidInput(
+            "traffic needs --data and --task", got="one of them", repair="add --data nyu-mll/glue --task sst2"
         )
     start(threads)
     document: dict[str, Any]
@@ -76,57 +109,78 @@ def bench(
         from hf_albert_plus.eval.cuda import bench_cuda
         from hf_albert_plus.eval.targets import parse_target
 
-        document = bench_cuda(parse_target(_only(targets or [])), shapes=parsed)
+        document = bench_cuda(parse_target(_only(targets, "--device cuda")), shapes=parsed, seconds=seconds)
+    elif self_check:
+        from hf_albert_plus.eval.self_check import self_check as check
+        from hf_albert_plus.eval.targets import parse_target
+
+        document = check(parse_target(_only(targets, "--self-check")), shapes=parsed, seconds=seconds, threads=threads)
     else:
-        document = _targets(targets or [], baseline, parsed, seconds=seconds, threads=threads, memory=memory)
+        from hf_albert_plus.eval.latency import bench_targets
+
+        traffic = _traffic(data, task, max_length)
+        parsed_targets, base = _with_baseline(targets or [], baseline)
+        document = bench_targets(
+            parsed_targets,
+            shapes=[] if traffic and shapes is None else parsed,
+            baseline=base,
+            traffic=traffic,
+            scenarios=tuple(choice.value for choice in scenario or ScenarioChoice),
+            rates=tuple(rate or ()),
+            seconds=seconds,
+            threads=threads,
+        )
     if json_file is not None:
         write_json(json_file, document)
     _print(document)
 
 
-def _only(targets: list[str]) -> str:
-    if len(targets) != 1:
-        raise InvalidInput(
-            "--device cuda times one model directory in all its ways",
-            got=f"{len(targets)} targets",
-            repair="give one DIR",
-        )
+def _only(targets: list[str] | None, option: str) -> str:
+    if targets is None or len(targets) != 1:
+        raise InvalidInput(f"{option} times one target", got=f"{len(targets or [])} targets", repair="give one DIR")
     return targets[0]
 
 
-def _targets(
-    targets: list[str], baseline: str | None, shapes: Any, *, seconds: float, threads: int | None, memory: bool
-) -> dict[str, Any]:
-    from hf_albert_plus.eval.latency import bench_targets
-    from hf_albert_plus.eval.loading import measure_loading
+def _traffic(data: str | None, task: str | None, max_length: int) -> Any:
+    if data is None or task is None:
+        return None
+    from hf_albert_plus.eval.traffic import Traffic
+
+    from ..glue import get_task
+
+    return Traffic(data=data, task=get_task(task), max_length=max_length)
+
+
+def _with_baseline(targets: list[str], baseline: str | None) -> tuple[Any, Any]:
     from hf_albert_plus.eval.targets import parse_target, parse_targets
-    from hf_albert_plus.export.engines import physical_cores
 
     if baseline is None:
         raise InvalidInput(
             "a speedup needs a baseline", got="no --baseline", repair="add --baseline DIR, say of the teacher"
         )
     base = parse_target(baseline)
-    parsed = parse_targets([*targets, *([] if base in [parse_target(text) for text in targets] else [baseline])])
-    document = bench_targets(parsed, shapes=shapes, baseline=base, seconds=seconds, threads=threads)
-    if memory:
-        for target, row in zip(parsed, document["rows"], strict=True):
-            row.update(measure_loading(target, threads=threads or physical_cores()))
-    return document
+    there = base in [parse_target(text) for text in targets]
+    return parse_targets([*targets, *([] if there else [baseline])]), base
 
 
 def _print(document: dict[str, Any]) -> None:
-    rows = []
     facts = _columns(document["rows"])
+    rows = []
     for row in document["rows"]:
         cells = [row["label"], *(write(row) for write in facts.values())]
-        for cell in row["shapes"].values():
-            cells += [f"{cell['p50_ms']:.2f}", f"{cell['p95_ms']:.2f}", f"{cell['speedup']:.2f}x"]
+        for cell in row["loads"].values():
+            low, high = cell["speedup_interval"]
+            cells += [f"{cell['p50_ms']:.2f}", f"{cell['p99_ms']:.2f}"]
+            cells += [f"{cell['items_per_s']:.0f}", f"{cell['speedup']:.2f}x", f"{low:.2f}-{high:.2f}"]
         rows.append(cells)
-    timing = [f"{shape} {column}" for shape in document["shapes"] for column in ("p50 ms", "p95 ms", "speedup")]
-    print_rows(["model", *facts, *timing], rows)
+    timing = ("p50 ms", "p99 ms", "/s", "speedup", "95 %")
+    print_rows(["model", *facts, *(f"{load}\n{column}" for load in document["loads"] for column in timing)], rows)
     for label, reason in document.get("not_built", {}).items():
         notes.print(f"not built: {label} ({reason})", markup=False)
+    for row in document["rows"]:
+        for load, cell in row["loads"].items():
+            if not cell.get("kept_up", True):
+                notes.print(f"{row['label']} fell behind at {load}: {cell['items_per_s']:.0f}/s", markup=False)
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -141,8 +195,9 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
             ),
         ),
         "cosine": ("cosine", lambda row: f"{row['cosine']:.4f}"),
-        "load MB": ("load_mb", lambda row: f"{row['load_mb']:.1f}"),
         "load ms": ("load_ms", lambda row: f"{row['load_ms']:.0f}"),
+        "load MB": ("load_mb", lambda row: f"{row['load_mb']:.1f}"),
+        "peak MB": ("peak_rss_mb", lambda row: f"{row['peak_rss_mb']:.0f}"),
         "passes": (
             "passes",
             lambda row: ", ".join(f"{name} {count}" for name, count in row["passes"].items()) or "none",

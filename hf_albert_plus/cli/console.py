@@ -42,8 +42,10 @@ def print_rows(header: list[str], rows: list[list[str]], *, title: str | None = 
 
 def print_table(table: "Table", *, title: str) -> None:
     """The speedup table, one line a model. Score and size columns are headed in two lines to save width."""
-    header = [column.replace(" ", "\n", 1) for column in table.header()]
-    print_rows(header, table.cells(), title=title)
+    from hf_albert_plus.eval.presentation import summary
+
+    header, cells = summary(table)
+    print_rows([column.replace(" ", "\n", 1) for column in header], cells, title=title)
 
 
 __all__ = ["notes", "print_json", "print_rows", "print_table", "quiet_libraries"]

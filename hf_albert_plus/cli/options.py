@@ -7,9 +7,14 @@ from typing import Annotated
 import typer
 
 Out = Annotated[Path, typer.Option("--out", help="Directory to make. Run again with the same one to resume.")]
-Data = Annotated[str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue.")]
+Data = Annotated[
+    str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue, or GLUE's own TSV folders.")
+]
 TaskName = Annotated[
-    str, typer.Option("--task", help="GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte or wnli.")
+    str,
+    typer.Option(
+        "--task", help="GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte, wnli; ax to score one of mnli."
+    ),
 ]
 TaskNames = Annotated[list[str], typer.Option("--task", help="GLUE task; repeat for several.")]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the data. Default: the task's own.")]

@@ -12,7 +12,7 @@ from ..distillation import DistilSettings, distill, student_architecture
 from ..errors import InvalidInput, suggest
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
-from ..records import Record, parent, read_json, run_stage, write_json, write_text
+from ..records import Record, parent, read_json, run_stage, write_json
 from ..training import Precision, TrainSettings
 from .console import notes
 
@@ -126,7 +126,7 @@ def run_pipeline(
 
 def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settings: RunSettings) -> None:
     """Finds what a later stage would refuse, before hours of training."""
-    from hf_albert_plus.eval.latency import check_shapes, parse_shapes
+    from hf_albert_plus.eval.shapes import check_shapes, parse_shapes
 
     source = load_config(teacher, option="--teacher")
     configs = {"the teacher": source, "the student": student_architecture(source, settings.method)}
@@ -208,6 +208,7 @@ class _Run:
             self.steps.run(f"export the {role} for {task.name}", stage)
 
     def score(self, task: Task) -> None:
+        from hf_albert_plus.eval.environment import FORMAT
         from hf_albert_plus.eval.score import score_targets
 
         def work(directory: Path) -> dict[str, Any]:
@@ -226,7 +227,7 @@ class _Run:
             return run_stage(
                 "eval",
                 self.out / "scores" / task.name,
-                settings={"task": task.name, "max_length": self.settings.max_length},
+                settings={"task": task.name, "max_length": self.settings.max_length, "format": FORMAT},
                 parents={**parents, "data": data_parent(self.data, task)},
                 work=work,
             )
@@ -235,7 +236,9 @@ class _Run:
 
     def bench(self, task: Task) -> None:
         """Times the models of one task: those of the others differ in their classifier alone."""
-        from hf_albert_plus.eval.latency import bench_targets, parse_shapes
+        from hf_albert_plus.eval.environment import FORMAT
+        from hf_albert_plus.eval.latency import bench_targets
+        from hf_albert_plus.eval.shapes import parse_shapes
 
         targets = self.targets(task)
 
@@ -249,7 +252,7 @@ class _Run:
             )
             write_json(directory / "latency.json", document)
             return {
-                row["label"]: {shape: cell["p50_ms"] for shape, cell in row["shapes"].items()}
+                row["label"]: {shape: cell["p50_ms"] for shape, cell in row["loads"].items()}
                 for row in document["rows"]
             }
 
@@ -261,6 +264,7 @@ class _Run:
                     "shapes": self.settings.shapes,
                     "seconds": self.settings.bench_seconds,
                     "threads": self.threads,
+                    "format": FORMAT,
                 },
                 parents={role: parent(self.model(role, task)) for role in ROLES},
                 work=work,
@@ -269,6 +273,7 @@ class _Run:
         self.steps.run("time", stage)
 
     def report(self, tasks: list[Task], *, data_name: str) -> "Table":
+        from hf_albert_plus.eval.card import read_facts, write_card
         from hf_albert_plus.eval.report import report
         from hf_albert_plus.eval.table import build_table
 
@@ -279,8 +284,7 @@ class _Run:
         self.steps.run("report", stage)
         for task in tasks:
             for role in ROLES:
-                card = (output / "cards" / f"{role}-{task.name}.md").read_text(encoding="utf-8")
-                write_text(self.model(role, task) / "README.md", card)
+                write_card(self.model(role, task), read_facts(output / "cards" / f"{role}-{task.name}.json"))
         documents = [read_json(path, what="scores") for path in scores]
         return build_table(documents, read_json(latency, what="latency"))
 

@@ -2,6 +2,16 @@
 
 from .data import data_parent, load_split
 from .encoding import encode, load_tokenizer, reads_token_types
-from .tasks import TASKS, Task, get_task
+from .tasks import PROTOCOL, TASKS, Task, get_task
 
-__all__ = ["TASKS", "Task", "data_parent", "encode", "get_task", "load_split", "load_tokenizer", "reads_token_types"]
+__all__ = [
+    "PROTOCOL",
+    "TASKS",
+    "Task",
+    "data_parent",
+    "encode",
+    "get_task",
+    "load_split",
+    "load_tokenizer",
+    "reads_token_types",
+]

@@ -1,0 +1,123 @@
+"""Prediction files in the benchmark's form (`index<TAB>prediction`), and the zip that its server takes."""
+
+import csv
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.glue import TASKS, Task
+from hf_albert_plus.records import write_text
+
+_HEADER = ["index", "prediction"]
+# The server reads names where the task's files have names, and numbers where they have numbers.
+_NAMED = {"mnli", "qnli", "rte", "ax"}
+
+
+def prediction_text(predicted: numpy.ndarray, task: Task, *, index: list[int] | None = None) -> str:
+    """A prediction file's text.
+
+    Args:
+        predicted: label ids, or values for regression, `[examples]`; STS-B's are cut to its range from 0 to 5.
+        index: the rows' own numbers; their positions by default.
+    """
+    lines = io.StringIO()
+    writer = csv.writer(lines, delimiter="\t", lineterminator="\n")
+    writer.writerow(_HEADER)
+    for number, value in zip(index or range(len(predicted)), predicted, strict=True):
+        if task.is_regression:
+            written: object = f"{min(max(float(value), 0.0), 5.0):.3f}"
+        else:
+            written = task.labels[int(value)] if task.name in _NAMED else int(value)
+        writer.writerow([number, written])
+    return lines.getvalue()
+
+
+def write_predictions(path: Path, predicted: numpy.ndarray, task: Task) -> None:
+    write_text(path, prediction_text(predicted, task))
+
+
+def read_predictions(path: Path, task: Task) -> numpy.ndarray:
+    """Label ids, or values for regression, in the order of their index, `[examples]`.
+
+    Raises:
+        InvalidInput: another header, an index that is missing or twice there, or a prediction that is no label.
+    """
+    if not path.is_file():
+        raise InvalidInput("--predictions must be an existing file", got=str(path), repair="check the path")
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    if not rows or rows[0] != _HEADER or any(len(row) != 2 for row in rows):
+        found = next((row for row in rows if len(row) != 2), rows[0] if rows else [])
+        raise InvalidInput(
+            "a prediction file must have the columns index and prediction, with tabs between",
+            got=f"{found} in {path}",
+            repair="write it as GLUE's submissions are: index<TAB>prediction",
+        )
+    values = {}
+    for number, (index, text) in enumerate(rows[1:], start=2):
+        where = f"line {number} of {path}"
+        if not index.isdigit() or int(index) in values:
+            raise InvalidInput("an index must be a number, each once", got=f"{index!r} in {where}", repair="mend it")
+        values[int(index)] = _parse(text, task, where=where)
+    if sorted(values) != list(range(len(values))):
+        missing = next(number for number in range(len(values)) if number not in values)
+        raise InvalidInput(
+            "a prediction file must answer the rows 0, 1, 2 and so on",
+            got=f"none for {missing} in {path}",
+            repair="add it",
+        )
+    return numpy.array([values[number] for number in range(len(values))])
+
+
+def _parse(text: str, task: Task, *, where: str) -> float:
+    if text in task.labels:
+        return task.labels.index(text)
+    try:
+        value = float(text) if task.is_regression else int(text)
+    except ValueError:
+        value = numpy.nan
+    if not numpy.isfinite(value) or (not task.is_regression and value not in range(task.num_labels)):
+        names = ", ".join(f"{i} {name}" for i, name in enumerate(task.labels)) or "a finite number"
+        raise InvalidInput(f"a prediction of {task.name} must be {names}", got=f"{text!r} in {where}", repair="mend it")
+    return value
+
+
+def submission_files() -> dict[str, Task]:
+    """The names, without `.tsv`, of all files that the server asks for, and their tasks."""
+    return {stem: task for task in TASKS.values() for stem in task.submission}
+
+
+def write_submission(path: Path, files: dict[str, str]) -> list[str]:
+    """Writes `STEM.tsv` files into a zip, whole or not at all.
+
+    Returns:
+        The names of files that the server asks for and that are not among them.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for stem, text in files.items():
+            # A fixed date: the same predictions give the same file.
+            archive.writestr(zipfile.ZipInfo(f"{stem}.tsv", date_time=(1980, 1, 1, 0, 0, 0)), text)
+    os.replace(temporary, path)
+    return [stem for stem in submission_files() if stem not in files]
+
+
+def to_json(predicted: numpy.ndarray, task: Task) -> list[Any]:
+    """Predictions as a document holds them: label ids, or values to 6 digits."""
+    return [round(float(value), 6) if task.is_regression else int(value) for value in predicted]
+
+
+__all__ = [
+    "prediction_text",
+    "read_predictions",
+    "submission_files",
+    "to_json",
+    "write_predictions",
+    "write_submission",
+]

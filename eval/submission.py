@@ -1,0 +1,42 @@
+"""Predictions for the test splits, whose labels only the benchmark's server has."""
+
+from hf_albert_plus.checkpoints import check_label_order
+from hf_albert_plus.eval.inference import Batching, predict
+from hf_albert_plus.eval.metrics import predictions
+from hf_albert_plus.eval.predictions import prediction_text
+from hf_albert_plus.eval.score import check_labels
+from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.finetune import fits_positions
+from hf_albert_plus.glue import Task, encode, load_split, load_tokenizer
+
+
+def answer_tests(
+    target: Target, *, task: Task, data: str, max_length: int = 128, threads: int | None = None
+) -> dict[str, str]:
+    """File of a submission, without `.tsv` -> its text, for each test split of a task."""
+    way = Batching()
+    engine, streams = way.load(target, threads=threads)
+    check_labels(engine, task)
+    check_label_order(engine.config, task, option=str(target.directory))
+    fits_positions(engine.config, max_length)
+    tokenizer = load_tokenizer(target.directory, engine.config)
+    files = {}
+    for stem, split in task.submission.items():
+        rows = load_split(data, task, split, labelled=False)
+        if "label" not in rows.column_names:
+            rows = rows.add_column("label", [-1] * len(rows))
+        encoded = encode(rows, task, tokenizer, max_length=max_length)
+        logits = predict(
+            engine,
+            encoded.to_list(),
+            tokenizer,
+            way.of(encoded["length"]),
+            streams=streams,
+            description=f"predict {stem}",
+        )
+        index = [int(number) for number in rows["idx"]] if "idx" in rows.column_names else None
+        files[stem] = prediction_text(predictions(logits, task), task, index=index)
+    return files
+
+
+__all__ = ["answer_tests"]

@@ -1,0 +1,142 @@
+"""The verbs that write what was measured: a report over many rows, and a model's card."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import AlbertPlusError, InvalidInput
+from . import options as o
+from .console import notes, print_json, quiet_libraries
+from .stages import done
+
+_Scores = Annotated[
+    list[Path] | None, typer.Option("--scores", help="File of albert-plus eval --json; repeat for several tasks.")
+]
+_DataName = Annotated[str, typer.Option(help="What the data set is called; a Hub id makes the scores the Hub's too.")]
+_Allow = Annotated[
+    list[str] | None,
+    typer.Option(help="machines or data: join what was measured on several of them. The report says so."),
+]
+
+
+def report(
+    scores: _Scores,
+    bench: Annotated[Path, typer.Option(help="File of albert-plus bench --json.")],
+    out: o.Out,
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "Speedup table",
+    data_name: _DataName = "GLUE",
+    allow_different: _Allow = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Join scores and timings by what was measured: Markdown, CSV, JSON, one HTML page, and model cards."""
+    quiet_libraries()
+    from hf_albert_plus.eval.report import report as stage
+
+    record = stage(
+        scores or [],
+        bench=bench,
+        output=out,
+        title=title,
+        data_name=data_name,
+        allow_different=tuple(allow_different or ()),
+    )
+    done(record, out, as_json=as_json)
+
+
+def card(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="DIR|FILE.json...", help="A scored model directory; or cards' own records.")
+    ],
+    scores: _Scores = None,
+    bench: Annotated[Path | None, typer.Option(help="File of albert-plus bench --json.")] = None,
+    data_name: _DataName = "GLUE",
+    allow_different: _Allow = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if a card differs from its record.")
+    ] = False,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Write a model's card from its records: README.md, card.json and .eval_results/ into DIR, or FILE.md beside FILE.json.
+
+    The first time with --scores and --bench; then card.json has all that the card needs.
+    """
+    quiet_libraries()
+    from hf_albert_plus.eval.card import read_facts, render_card, write_card
+
+    from ..records import CARD, write_text
+
+    written, differing = [], []
+    for source in sources:
+        target = source / "README.md" if source.is_dir() else source.with_suffix(".md")
+        if scores or bench:
+            facts = _gather(source, scores or [], bench, data_name, tuple(allow_different or ()))
+        else:
+            facts = read_facts(_record_of(source, CARD))
+        if check:
+            if not target.is_file() or target.read_text(encoding="utf-8") != render_card(facts):
+                differing.append(str(target))
+            continue
+        if source.is_dir():
+            write_card(source, facts)
+        else:
+            write_text(target, render_card(facts))
+        written.append(str(target))
+    if differing:
+        raise _CardsDiffer(differing)
+    if as_json:
+        print_json({"written": written, "checked": len(sources) if check else 0})
+        return
+    for path in written:
+        typer.echo(path)
+    if check:
+        notes.print(f"{len(sources)} cards are as their records say")
+
+
+class _CardsDiffer(AlbertPlusError):
+    def __init__(self, paths: list[str]):
+        super().__init__(f"cards differ from their records: {', '.join(paths)}; write them again with albert-plus card")
+
+
+def _record_of(source: Path, name: str) -> Path:
+    if source.is_dir() and not (source / name).is_file():
+        raise InvalidInput(
+            f"a card needs measurements, or {name} from an earlier time",
+            got=f"{source} without it",
+            repair="add --scores scores.json --bench latency.json",
+        )
+    return source / name if source.is_dir() else source
+
+
+def _gather(
+    source: Path, scores: list[Path], bench: Path | None, data_name: str, allow_different: tuple[str, ...]
+) -> dict[str, Any]:
+    """The facts of the model in a directory, found among the scores by its place."""
+    from hf_albert_plus.eval.card import card_facts
+    from hf_albert_plus.eval.table import build_table
+
+    from ..records import read_json
+
+    if not scores or bench is None:
+        raise InvalidInput(
+            "a card needs --scores and --bench",
+            got="one of them",
+            repair="add the other: albert-plus eval or bench, --json",
+        )
+    documents = [read_json(path, what="--scores") for path in scores]
+    latency = read_json(bench, what="--bench")
+    table = build_table(documents, latency, allow_different=allow_different)
+    for document in documents:
+        for row in document["rows"]:
+            if any(Path(run["directory"]).resolve() == source.resolve() for run in row["runs"]):
+                return card_facts(
+                    row["name"], document["task"], table=table, scores=documents, latency=latency, data_name=data_name
+                )
+    raise InvalidInput(
+        "a card needs its model among the scores",
+        got=f"none of {source}",
+        repair="score it: albert-plus eval DIR --json scores.json",
+    )
+
+
+__all__ = ["card", "report"]
