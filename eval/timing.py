@@ -20,7 +20,7 @@ from hf_albert_plus.progress import bar
 ROUNDS = 24
 # Rounds go on until every speedup's 95 % interval is within this of it, or so many times the time asked for is over.
 PRECISION = 0.02
-PATIENCE = 4
+PATIENCE = 8
 # A library's idle threads go on spinning for tens of milliseconds after its last call (onnxruntime's: 50), and slow whoever
 # comes next.
 SETTLE_S = 0.06

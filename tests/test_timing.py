@@ -10,7 +10,7 @@ from hf_albert_plus.eval import timing
 from hf_albert_plus.eval.timing import percentiles, speedup, summarise, take_turns, time_calls, warm
 from hf_albert_plus.eval.traffic import open_loop
 
-ROUNDS, PATIENCE = 24, 4
+ROUNDS, PATIENCE = 24, 8
 
 
 @pytest.fixture(autouse=True)

@@ -28,10 +28,6 @@ JsonFile = Annotated[
     Path | None, typer.Option("--json", dir_okay=False, help="Also write every raw number to this file.")
 ]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]
-Targets = Annotated[
-    list[str],
-    typer.Argument(metavar="TARGET...", help="DIR (torch) or DIR:RUNTIME, as DIR:onnx-int8; NAME=… names its row."),
-]
 
 
 class PrecisionChoice(str, Enum):
