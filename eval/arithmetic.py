@@ -1,6 +1,6 @@
 """What a model asks of the machine, and what the machine can give: operations, parameters, and a ceiling of products."""
 
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,9 @@ class Arithmetic:
 
     def flops(self, shape: Shape) -> int:
         """Floating point operations of the matrix products of one batch; a multiplication and an addition are two."""
-        return shape.batch * self._flops(shape.length)
-
-    @lru_cache(maxsize=512)  # noqa: B019
-    def _flops(self, length: int) -> int:
         with FlopCounterMode(display=False) as counter:
-            self._run(length)
-        return int(counter.get_total_flops())
+            self._run(shape.length)
+        return shape.batch * int(counter.get_total_flops())
 
     def _run(self, length: int) -> None:
         ids = sample_tensors(self.config, ["input_ids"], Shape(1, length))["input_ids"]

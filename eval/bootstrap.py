@@ -42,7 +42,7 @@ def difference(row: Sample, baseline: Sample, task: Task, *, seed: int = 0) -> d
     """How much higher a row's score is than the baseline's on the same examples, both drawn together.
 
     Returns:
-        points, interval and verdict: a difference whose interval holds 0 is within noise. None where not defined.
+        metric, interval and verdict: a difference whose interval holds 0 is within noise. None where not defined.
     """
     name = task.metrics[0]
     ours, theirs = _draw_medians([row, baseline], task, seed=seed, metrics=(name,))

@@ -51,7 +51,6 @@ def bench_targets(
     rates: tuple[float, ...] = (),
     seconds: float = 3.0,
     threads: int | None = None,
-    processes: bool = True,
 ) -> dict[str, Any]:
     """Times every target under every load, the baseline among them.
 
@@ -60,7 +59,6 @@ def bench_targets(
         traffic: real sentences, in each of `scenarios`.
         rates: sentences a second of the server scenario; half the baseline's own pace by default.
         seconds: measured time a target and load gets at least, about.
-        processes: also load each target in a process of its own, for its load time and its peak of memory.
 
     Returns:
         A JSON-ready document: a row for each target with its sizes, and for each load percentiles in ms, throughput, the
@@ -91,7 +89,7 @@ def bench_targets(
         for load, by_label in timed.items():
             for label, cell in by_label.items():
                 cells[label][load] = cell
-    own = _processes(targets, shapes or [Shape(1, 16)], threads=threads) if processes else {}
+    own = _processes(targets, shapes or [Shape(1, 16)], threads=threads)
     return {
         "kind": "latency",
         "format": FORMAT,
@@ -108,7 +106,7 @@ def bench_targets(
                 "effective_parameters": arithmetic[target.label].effective_parameters,
                 "published_training_speedup": published_training_speedup(engines[target.label].config),
                 "file_bytes": sum(path.stat().st_size for path in weight_files(engines[target.label].file)),
-                **own.get(target.label, {}),
+                **own[target.label],
                 "model_sha256": model_hash(target.directory, target.runtime),
                 "architecture_sha256": architecture_hash(engines[target.label]),
                 "loads": cells[target.label],

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+from transformers import PreTrainedTokenizerBase
 
 from hf_albert_plus.checkpoints import check_label_order, load_config
 from hf_albert_plus.errors import InvalidInput
@@ -179,14 +180,23 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
     Raises:
         InvalidInput: the engine is no classifier of the task.
     """
-    check_labels(engine, task)
-    check_label_order(engine.config, task, option="DIR")
-    fits_positions(engine.config, max_length)
-    tokenizer = load_tokenizer(engine.directory, engine.config)
+    tokenizer = tokenizer_for(engine, task, max_length=max_length)
     encoded = encode(load_split(data, task, next(iter(task.rows.values()))), task, tokenizer, max_length=max_length)
     logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
     metrics = compute_metrics(predictions(logits, task), numpy.asarray(encoded["labels"]), task)
     return float(next(iter(metrics.values())) or 0.0)
+
+
+def tokenizer_for(engine: Engine, task: Task, *, max_length: int) -> PreTrainedTokenizerBase:
+    """An engine's tokenizer, once it is sure to be a classifier of a task.
+
+    Raises:
+        InvalidInput: other labels, or in another order; or fewer positions than `max_length`.
+    """
+    check_labels(engine, task)
+    check_label_order(engine.config, task, option=str(engine.directory))
+    fits_positions(engine.config, max_length)
+    return load_tokenizer(engine.directory, engine.config)
 
 
 def check_labels(engine: Engine, task: Task) -> None:
@@ -224,4 +234,5 @@ __all__ = [
     "score_engine",
     "score_predictions",
     "score_targets",
+    "tokenizer_for",
 ]

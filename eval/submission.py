@@ -1,13 +1,11 @@
 """Predictions for the test splits, whose labels only the benchmark's server has."""
 
-from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.eval.inference import Batching, predict
 from hf_albert_plus.eval.metrics import predictions
 from hf_albert_plus.eval.predictions import prediction_text
-from hf_albert_plus.eval.score import check_labels
+from hf_albert_plus.eval.score import tokenizer_for
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.finetune import fits_positions
-from hf_albert_plus.glue import Task, encode, load_split, load_tokenizer
+from hf_albert_plus.glue import Task, encode, load_split
 
 
 def answer_tests(
@@ -16,10 +14,7 @@ def answer_tests(
     """File of a submission, without `.tsv` -> its text, for each test split of a task."""
     way = Batching()
     engine, streams = way.load(target, threads=threads)
-    check_labels(engine, task)
-    check_label_order(engine.config, task, option=str(target.directory))
-    fits_positions(engine.config, max_length)
-    tokenizer = load_tokenizer(target.directory, engine.config)
+    tokenizer = tokenizer_for(engine, task, max_length=max_length)
     files = {}
     for stem, split in task.submission.items():
         rows = load_split(data, task, split, labelled=False)

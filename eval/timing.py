@@ -207,6 +207,7 @@ __all__ = [
     "Player",
     "Timings",
     "WarmUp",
+    "elapsed_ms",
     "percentiles",
     "speedup",
     "summarise",

@@ -7,8 +7,8 @@ Server: they arrive by a Poisson process whether or not the last was answered; w
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 
@@ -16,10 +16,13 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import timing
 from hf_albert_plus.eval.inference import Batching, predict
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.eval.timing import Player, Timings, WarmUp, summarise, take_turns, warm
+from hf_albert_plus.eval.timing import Player, Timings, WarmUp, elapsed_ms, summarise, take_turns, warm
 from hf_albert_plus.export.batching import TOKEN_BUDGET, pad_rows
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.glue import Task, encode, load_split, load_tokenizer
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 Scenario = Literal["single-stream", "offline", "server"]
 SCENARIOS: tuple[Scenario, ...] = ("single-stream", "offline", "server")
@@ -35,9 +38,9 @@ class Traffic:
     task: Task
     max_length: int = 128
 
-    @property
-    def split(self) -> str:
-        return next(iter(self.task.rows.values()))
+    @cached_property
+    def rows(self) -> "Dataset":
+        return load_split(self.data, self.task, next(iter(self.task.rows.values())))
 
 
 class Client:
@@ -46,16 +49,16 @@ class Client:
     def __init__(self, target: Target, engine: Engine, traffic: Traffic):
         self.target, self.engine = target, engine
         self.tokenizer = load_tokenizer(target.directory, engine.config)
-        rows = load_split(traffic.data, traffic.task, traffic.split)
-        self.rows = encode(rows, traffic.task, self.tokenizer, max_length=traffic.max_length).to_list()
+        self.rows = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length).to_list()
         self.lengths = [row["length"] for row in self.rows]
+        self.longest = int(numpy.argmax(self.lengths))
 
     def answer(self, numbers: Sequence[int]) -> object:
         """One batch of sentences, by their numbers."""
         return self.engine(**pad_rows([self.rows[number % len(self.rows)] for number in numbers], self.tokenizer))
 
     def answer_longest(self) -> object:
-        return self.answer([int(numpy.argmax(self.lengths))])
+        return self.answer([self.longest])
 
 
 def time_single_stream(clients: dict[str, Client], *, baseline: str, seconds: float, name: str) -> dict[str, Any]:
@@ -66,12 +69,7 @@ def time_single_stream(clients: dict[str, Client], *, baseline: str, seconds: fl
 
     def play(client: Client, turn: int) -> list[float]:
         first = turn * count
-        samples = []
-        for number in range(first, first + count):
-            start = time.perf_counter()
-            client.answer([number])
-            samples.append((time.perf_counter() - start) * 1e3)
-        return samples
+        return [elapsed_ms(partial(client.answer, [number])) for number in range(first, first + count)]
 
     limit_s = timing.PATIENCE * seconds * len(clients)
     return _play(clients, play, warm_up, baseline=baseline, description=f"time {name}", limit_s=limit_s)
@@ -95,9 +93,7 @@ def time_offline(
     rounds = max(_OFFLINE_ROUNDS, min(timing.ROUNDS, round(seconds * 1e3 / slowest)))
 
     def play(client: Client, _: int) -> list[float]:
-        start = time.perf_counter()
-        run_pass(client.target.label)
-        return [(time.perf_counter() - start) * 1e3]
+        return [elapsed_ms(partial(run_pass, client.target.label))]
 
     sentences = len(next(iter(clients.values())).rows)
     return _play(

@@ -13,8 +13,10 @@ import onnx
 import onnx_ir
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import hf_albert_plus
+from hf_albert_plus.cli.app import app
 from hf_albert_plus.cli.console import quiet_libraries
 from hf_albert_plus.demo.data import train_tokenizer, write_task
 from hf_albert_plus.demo.tasks import GENERATORS
@@ -65,6 +67,15 @@ def exported_graph(path: Path, head: str = "ForSequenceClassification", **fields
     apply_passes(graph)
     save_graph(graph, path)
     return model
+
+
+def invoke(*words):
+    """Runs the command line in this process; its errors are raised, its result returned."""
+    result = CliRunner().invoke(app, list(map(str, words)))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
 
 
 _TRACED: dict[tuple[str, str], tuple[torch.nn.Module, bytes]] = {}

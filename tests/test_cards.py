@@ -6,23 +6,14 @@ import shutil
 import numpy
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from hf_albert_plus.cli.app import app
 from hf_albert_plus.errors import AlbertPlusError, InvalidInput
 from hf_albert_plus.eval.card import _letters, eval_results, read_facts, render_card
 from hf_albert_plus.eval.targets import parse_targets
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import fingerprint, training_record
 from hf_albert_plus.variants import published_training_speedup, variant_config
-
-
-def _invoke(*words):
-    result = CliRunner().invoke(app, list(map(str, words)))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result
+from tests.conftest import invoke
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +42,9 @@ def measured(seeds, exported_dir, data_dir, tmp_path_factory):
     """Scores of the three seeds as one row beside another model, and a bench of one of them with traffic."""
     folder = tmp_path_factory.mktemp("measured")
     row = [f"seeded={directory}" for directory in seeds]
-    _invoke("eval", *row, f"base={exported_dir}:onnx", "--task", "sst2", "--data", data_dir, "--max-length", 32, "--json",
+    invoke("eval", *row, f"base={exported_dir}:onnx", "--task", "sst2", "--data", data_dir, "--max-length", 32, "--json",
             folder / "scores.json", "--save-predictions", folder)  # fmt: skip
-    _invoke("bench", f"seeded={seeds[0]}", "--baseline", f"base={exported_dir}:onnx", "--shapes", "1x8", "--data", data_dir,
+    invoke("bench", f"seeded={seeds[0]}", "--baseline", f"base={exported_dir}:onnx", "--shapes", "1x8", "--data", data_dir,
             "--task", "sst2", "--max-length", 32, "--seconds", 0.2, "--rate", 50, "--threads", 1, "--json",
             folder / "bench.json")  # fmt: skip
     # The scores were measured with the default number of threads.
@@ -115,7 +106,7 @@ def test_the_card_of_a_directory(measured, seeds, tmp_path):
     (tmp_path / "scores.json").write_text(json.dumps(document))
     before = fingerprint(directory)
     words = ("card", directory, "--scores", tmp_path / "scores.json", "--bench", measured / "bench.json")
-    _invoke(*words, "--data-name", "nyu-mll/glue")
+    invoke(*words, "--data-name", "nyu-mll/glue")
     assert fingerprint(directory) == before  # a card is no part of the model
     card = (directory / "README.md").read_text()
     _, head, body = card.split("---\n", 2)
@@ -132,16 +123,16 @@ def test_the_card_of_a_directory(measured, seeds, tmp_path):
     assert "sst2 server 50/s" in body
     # From its own record alone it comes out the same.
     (directory / "README.md").unlink()
-    _invoke("card", directory)
+    invoke("card", directory)
     assert (directory / "README.md").read_text() == card
-    _invoke("card", directory, "--check")
+    invoke("card", directory, "--check")
     (directory / "README.md").write_text(card.replace("Limits", "No limits"))
     with pytest.raises(AlbertPlusError, match="cards differ from their records: .*README.md"):
-        _invoke("card", directory, "--check")
+        invoke("card", directory, "--check")
 
 
 def test_cards_of_a_data_set_off_the_hub_have_no_hub_results(measured, seeds, tmp_path):
-    _invoke("report", "--scores", measured / "scores.json", "--bench", measured / "bench.json", "--out", tmp_path / "r",
+    invoke("report", "--scores", measured / "scores.json", "--bench", measured / "bench.json", "--out", tmp_path / "r",
             "--data-name", "toy data")  # fmt: skip
     facts = read_facts(tmp_path / "r" / "cards" / "seeded-sst2.json")
     assert eval_results(facts) is None
@@ -165,7 +156,7 @@ def test_cards_of_a_data_set_off_the_hub_have_no_hub_results(measured, seeds, tm
 )
 def test_a_card_without_facts_is_refused(measured, seeds, words, message):
     with pytest.raises(InvalidInput, match=message):
-        _invoke("card", *(word.format(seed=seeds[1], m=measured) for word in words))
+        invoke("card", *(word.format(seed=seeds[1], m=measured) for word in words))
 
 
 def test_letters_of_blocks():
@@ -196,7 +187,7 @@ def test_the_papers_training_speedups_stand_apart():
 
 def test_the_method_checks_itself(exported_dir, tmp_path):
     """The rows are there and the slowed one is slower; how well it tells them apart is a benchmark's business."""
-    _invoke("bench", f"{exported_dir}:onnx", "--self-check", "--shapes", "4x32", "--seconds", 0.3, "--json",
+    invoke("bench", f"{exported_dir}:onnx", "--self-check", "--shapes", "4x32", "--seconds", 0.3, "--json",
             tmp_path / "c.json")  # fmt: skip
     rows = {row["label"]: row["loads"]["4x32"] for row in json.loads((tmp_path / "c.json").read_text())["rows"]}
     assert set(rows) == {"the target", "itself", "itself, 10 % slower"}
@@ -228,7 +219,7 @@ def test_a_slowed_engine_takes_a_tenth_longer(monkeypatch):
 @pytest.mark.parametrize("text", ["0", "-3"])
 def test_a_rate_that_is_none_is_refused(text, exported_dir, data_dir):
     with pytest.raises(InvalidInput, match="--rate must be greater than 0"):
-        _invoke("bench", f"{exported_dir}:onnx", "--baseline", f"{exported_dir}:onnx", "--data", data_dir, "--task", "sst2",
+        invoke("bench", f"{exported_dir}:onnx", "--baseline", f"{exported_dir}:onnx", "--data", data_dir, "--task", "sst2",
                 "--scenario", "server", "--max-length", 32, "--rate", text)  # fmt: skip
 
 

@@ -9,12 +9,11 @@ import numpy
 import pytest
 import sklearn.metrics
 from datasets import Dataset
-from typer.testing import CliRunner
 
-from hf_albert_plus.cli.app import app
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.predictions import prediction_text, read_predictions, submission_files
 from hf_albert_plus.glue import TASKS, data_parent, get_task, load_split
+from tests.conftest import invoke
 
 # Lines as the distribution has them: quotes that never close, a byte order mark, columns by name or none at all.
 FILES = {
@@ -159,19 +158,11 @@ def test_broken_prediction_files_are_refused(text, words, tmp_path):
         read_predictions(tmp_path / "p.tsv", get_task("rte"))
 
 
-def _invoke(*words):
-    result = CliRunner().invoke(app, list(map(str, words)))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result
-
-
 def test_a_saved_prediction_file_scores_as_the_model_did(exported_dir, data_dir, tmp_path):
     common = ("--task", "sst2", "--data", data_dir)
-    _invoke("eval", f"m={exported_dir}:onnx", *common, "--max-length", 32, "--save-predictions", tmp_path, "--json",
+    invoke("eval", f"m={exported_dir}:onnx", *common, "--max-length", 32, "--save-predictions", tmp_path, "--json",
             tmp_path / "model.json")  # fmt: skip
-    _invoke("eval", "--predictions", tmp_path / "sst2-m-onnx.tsv", *common, "--json", tmp_path / "file.json")
+    invoke("eval", "--predictions", tmp_path / "sst2-m-onnx.tsv", *common, "--json", tmp_path / "file.json")
     (model,), (file,) = (json.loads((tmp_path / f"{name}.json").read_text())["rows"] for name in ("model", "file"))
     assert (model["metrics"], model["intervals"]) == (file["metrics"], file["intervals"])
     labels = load_split(str(data_dir), get_task("sst2"), "validation")["label"][:]
@@ -186,11 +177,11 @@ def test_a_saved_prediction_file_scores_as_the_model_did(exported_dir, data_dir,
 def test_a_prediction_file_of_another_length_or_row_is_refused(data_dir, tmp_path):
     (tmp_path / "p.tsv").write_text("index\tprediction\n0\t1\n")
     with pytest.raises(InvalidInput, match="answer the 48 rows of the split, got 1"):
-        _invoke("eval", "--predictions", tmp_path / "p.tsv", "--task", "sst2", "--data", data_dir)
+        invoke("eval", "--predictions", tmp_path / "p.tsv", "--task", "sst2", "--data", data_dir)
     with pytest.raises(InvalidInput, match="must name a row of sst2, got 'mnli-mm'"):
-        _invoke("eval", "--predictions", f"mnli-mm={tmp_path}/p.tsv", "--task", "sst2", "--data", data_dir)
+        invoke("eval", "--predictions", f"mnli-mm={tmp_path}/p.tsv", "--task", "sst2", "--data", data_dir)
     with pytest.raises(InvalidInput, match="scores targets or --predictions, got neither"):
-        _invoke("eval", "--task", "sst2", "--data", data_dir)
+        invoke("eval", "--task", "sst2", "--data", data_dir)
 
 
 def test_a_submission_has_the_servers_files(exported_dir, data_dir, tmp_path):
@@ -201,8 +192,8 @@ def test_a_submission_has_the_servers_files(exported_dir, data_dir, tmp_path):
     (data / "sst2").mkdir(parents=True)
     Dataset.from_list(rows).to_parquet(data / "sst2" / "test-00000-of-00001.parquet")
     words = ("submit", f"sst2={exported_dir}:onnx", "--data", data, "--max-length", 32, "--json", "--out")
-    told = json.loads(_invoke(*words, tmp_path / "a.zip").stdout)
-    _invoke(*words, tmp_path / "b.zip")
+    told = json.loads(invoke(*words, tmp_path / "a.zip").stdout)
+    invoke(*words, tmp_path / "b.zip")
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     assert told["missing"] == [stem for stem in submission_files() if stem != "SST-2"]
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -210,7 +201,7 @@ def test_a_submission_has_the_servers_files(exported_dir, data_dir, tmp_path):
         lines = archive.read("SST-2.tsv").decode().splitlines()
     assert lines[0] == "index\tprediction"
     assert [int(line.split("\t")[0]) for line in lines[1:]] == [100 + i for i in range(48)]
-    _invoke("eval", f"m={exported_dir}:onnx", "--task", "sst2", "--data", data_dir, "--max-length", 32,
+    invoke("eval", f"m={exported_dir}:onnx", "--task", "sst2", "--data", data_dir, "--max-length", 32,
             "--save-predictions", tmp_path)  # fmt: skip
     saved = (tmp_path / "sst2-m-onnx.tsv").read_text().splitlines()
     assert [line.split("\t")[1] for line in lines] == [line.split("\t")[1] for line in saved]
@@ -232,4 +223,4 @@ def test_names_and_numbers_are_written_where_the_server_reads_them():
 @pytest.mark.parametrize("answer", ["sst2", "sst3=DIR", "=DIR"])
 def test_a_wrong_answer_is_refused(answer, data_dir):
     with pytest.raises(InvalidInput, match="must be TASK=TARGET"):
-        _invoke("submit", answer, "--data", data_dir)
+        invoke("submit", answer, "--data", data_dir)
