@@ -17,6 +17,7 @@ from .modeling_albert_plus import (
     AlbertPlusModel,
     AlbertPlusPreTrainedModel,
 )
+from .twin_albert_plus import AlbertPlusTwinModel
 
 transformers.AutoConfig.register(AlbertPlusConfig.model_type, AlbertPlusConfig, exist_ok=True)
 AlbertPlusConfig.register_for_auto_class()
@@ -27,6 +28,7 @@ _models: dict[str, type[AlbertPlusPreTrainedModel]] = {
     "AutoModelForPreTraining": AlbertPlusForPreTraining,
     "AutoModelForQuestionAnswering": AlbertPlusForQuestionAnswering,
     "AutoModelForSequenceClassification": AlbertPlusForSequenceClassification,
+    "AutoModelForTextEncoding": AlbertPlusTwinModel,
     "AutoModelForTokenClassification": AlbertPlusForTokenClassification,
 }
 for _auto_class, _model_class in _models.items():
@@ -44,5 +46,6 @@ __all__ = [
     "AlbertPlusForTokenClassification",
     "AlbertPlusModel",
     "AlbertPlusPreTrainedModel",
+    "AlbertPlusTwinModel",
     "__version__",
 ]

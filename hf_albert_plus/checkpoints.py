@@ -95,17 +95,21 @@ def check_label_order(config: PreTrainedConfig, task: Task, *, option: str) -> N
         )
 
 
-def load_classifier(source: str | Path, *, option: str, task: Task | None = None) -> PreTrainedModel:
+def load_classifier(
+    source: str | Path, *, option: str, task: Task | None = None, config: PreTrainedConfig | None = None
+) -> PreTrainedModel:
     """Loads a classifier in fp32.
 
     Args:
+        config: another config than the checkpoint's, labels included; parts that it adds start at random.
         task: fit a new head for this task where the checkpoint has none; without it the checkpoint must have one.
 
     Raises:
         InvalidInput: the checkpoint lacks encoder weights, has ones that the architecture does not read, or its
             classifier is not of the task.
     """
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {} if config is None else {"config": config}
+    given = config
     config = load_config(source, option=option)
     has_head = any("SequenceClassification" in name for name in config.architectures or [])
     if task is not None and has_head and config.num_labels != task.num_labels:
@@ -114,7 +118,7 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
             got=f"{source} with {config.num_labels} labels",
             repair="start from the encoder it was fine-tuned from",
         )
-    if task is not None:
+    if task is not None and given is None:
         names = list(task.labels) or ["score"]
         options = {
             "num_labels": task.num_labels,
@@ -128,7 +132,7 @@ def load_classifier(source: str | Path, *, option: str, task: Task | None = None
     missing = sorted(
         key
         for key in report["missing_keys"]
-        if not head_may_be_new or (key.startswith(encoder) and ".pooler." not in key)
+        if not (head_may_be_new or key.startswith("exits.")) or (key.startswith(encoder) and ".pooler." not in key)
     )
     parts = {name for name, _ in getattr(model, model.base_model_prefix).named_children()}
     unread = sorted(

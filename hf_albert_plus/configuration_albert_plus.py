@@ -6,6 +6,8 @@ from transformers.configuration_utils import PreTrainedConfig
 SHARING_PATTERNS = ("sequence", "cycle", "reversed_cycle")
 NORM_TYPES = ("layer_norm", "no_norm")
 POOLERS = ("tanh", "relu", "none")
+TWIN_POOLINGS = ("weighted_average", "first_token")
+TWIN_CROSSINGS = ("cosine", "residual")
 # Where a checkpoint saved with its code finds every class, whichever of them it was saved from.
 _AUTO_MAP = {
     "AutoConfig": "configuration_albert_plus.AlbertPlusConfig",
@@ -108,6 +110,12 @@ class AlbertPlusConfig(PreTrainedConfig):
             (MobileBERT, section 3.1), or None.
         trigram_embeddings: read each token beside its neighbours, 3E wide, then project to `hidden_size`, where
             positions, token types and the norm follow (MobileBERT, section 3.1).
+        twin_pooling: how two towers make a vector of a text: `"weighted_average"` of its tokens, the weights learned, or
+            its `"first_token"` (TwinBERT, section 3.1).
+        twin_crossing: how they score two vectors: logistic regression on their `"cosine"`, or on a `"residual"` layer
+            over their maximum (TwinBERT, eq. 4-6).
+        exit_layers: layers after which the sequence classifier has an exit, from 1, or None for no exits.
+        exit_size: width inside an exit.
         hidden_dropout_prob: after the embeddings, attention and, as in the 2019 code, feed-forward networks. With a
             bottleneck, after the expansion instead.
 
@@ -131,6 +139,10 @@ class AlbertPlusConfig(PreTrainedConfig):
     trigram_embeddings: bool = False
     norm_type: str = "layer_norm"
     pooler: str = "tanh"
+    exit_layers: list[int] | None = None
+    exit_size: int = 128
+    twin_pooling: str = "weighted_average"
+    twin_crossing: str = "cosine"
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float | int = 0.0
     attention_probs_dropout_prob: float | int = 0.0
@@ -193,11 +205,24 @@ class AlbertPlusConfig(PreTrainedConfig):
                 f"hidden_act must be an activation that transformers knows, got {self.hidden_act!r}; "
                 "use 'gelu', 'gelu_new' or 'relu'"
             )
-        for name, known in (("norm_type", NORM_TYPES), ("pooler", POOLERS)):
+        choices = {
+            "norm_type": NORM_TYPES, "pooler": POOLERS, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
+        }  # fmt: skip
+        for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}; use {known[0]!r}"
                 )
+
+    def validate_exits(self):
+        layers = self.exit_layers or []
+        if layers != sorted(set(layers)) or not all(1 <= layer < self.num_hidden_layers for layer in layers):
+            raise ValueError(
+                f"exit_layers must be rising layers from 1 to {self.num_hidden_layers - 1} (the last one has the "
+                f"classifier), got {self.exit_layers}; use null for no exits"
+            )
+        if self.exit_size < 2 or self.exit_size % 2:
+            raise ValueError(f"exit_size must be an even number from 2, got {self.exit_size}; use 128")
 
     def validate_sharing(self):
         resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")

@@ -38,7 +38,7 @@ class PushesCodeAndCard:
 def describe(model: Any, *, repo_id: str, tags: list[str]) -> str:
     """A model card with what the config says and how to open the repository. Results are added by whoever measures."""
     config = model.config
-    auto_class = f"AutoModel{type(model).__name__.removeprefix('AlbertPlus').removesuffix('Model')}"
+    auto_class = type(model)._auto_class
     facts = {
         "layers": config.num_hidden_layers,
         "attention blocks": max(config.attention_map) + 1,

@@ -23,6 +23,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_albert_plus import AlbertPlusConfig
+from .exits_albert_plus import AlbertPlusExit
 from .hub_albert_plus import PushesCodeAndCard
 from .layers_albert_plus import (
     AlbertPlusAttention,
@@ -241,8 +242,16 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
         )
 
 
+@dataclass
+class AlbertPlusClassifierOutput(SequenceClassifierOutput):
+    """transformers' output with the logits of the exits, one `[B, num_labels]` for each of `config.exit_layers`."""
+
+    exit_logits: tuple[torch.FloatTensor, ...] | None = None
+
+
 class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
-    """The encoder with a classifier on the pooled first token: single label, multi label or regression."""
+    """The encoder with a classifier on the pooled first token: single label, multi label or regression. With
+    `config.exit_layers` it has exits too, which run where they are asked for."""
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
@@ -250,6 +259,7 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         self.albert_plus = AlbertPlusModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, self.num_labels)
+        self.exits = nn.ModuleList(AlbertPlusExit(config) for _ in config.exit_layers or ())
         self.post_init()
 
     @can_return_tuple
@@ -261,19 +271,30 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         position_ids: torch.LongTensor | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.Tensor | None = None,
+        output_exits: bool = False,
         **kwargs: Unpack[TransformersKwargs],
-    ) -> SequenceClassifierOutput:
+    ) -> AlbertPlusClassifierOutput:
         """Logits `[B, num_labels]`; with `labels` also the loss of `config.problem_type`, which is inferred from the
-        labels as transformers does it where it is not set."""
+        labels as transformers does it where it is not set. With `output_exits` also the logits of every exit."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
+        if output_exits:
+            kwargs["output_hidden_states"] = True
         outputs = self.albert_plus(*inputs, return_dict=True, **kwargs)
         logits = self.classifier(self.dropout(outputs.pooler_output))
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
             loss = loss * _share_of_mean(labels, kwargs.get("num_items_in_batch"))
-        return SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+        exit_logits = None
+        if output_exits:
+            layers = zip(self.exits, self.config.exit_layers or (), strict=True)
+            exit_logits = tuple(exit_(outputs.hidden_states[layer], attention_mask) for exit_, layer in layers)
+        return AlbertPlusClassifierOutput(
+            loss=loss,
+            logits=logits,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            exit_logits=exit_logits,
         )
 
 

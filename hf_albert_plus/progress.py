@@ -6,12 +6,22 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
+from .processes import is_first
+
 Item = TypeVar("Item")
 _FORMAT = "  {desc:<34.34} {percentage:3.0f}%|{bar:24}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
 def bar(*, total: float, description: str, initial: float = 0) -> "tqdm[Any]":
-    return tqdm(total=total, desc=description, initial=initial, bar_format=_FORMAT, mininterval=0.2, dynamic_ncols=True)
+    return tqdm(
+        total=total,
+        desc=description,
+        initial=initial,
+        bar_format=_FORMAT,
+        mininterval=0.2,
+        dynamic_ncols=True,
+        disable=not is_first(),
+    )
 
 
 def track(items: Iterable[Item], *, total: int, description: str | None) -> Iterator[Item]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from . import processes
 from .errors import InvalidInput, StageConflict
 
 RECORD = "record.json"
@@ -208,46 +209,62 @@ def run_stage(
             raise InvalidInput(
                 "--out must lie outside the directories that are read", got=str(output), repair="choose another --out"
             )
-    if output.exists():
-        return _reuse(output, identity)
-    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f"{output.name}.partial")
     lock_path = output.with_name(f".{output.name}.lock")
     lock = FileLock(lock_path)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise StageConflict(f"another process is writing {output}; wait for it, or choose another --out") from None
-    try:
-        if output.exists():  # finished by another process between the look above and the lock
-            return _reuse(output, identity)
-        partial = output.with_name(f"{output.name}.partial")
-        if (partial / RECORD).is_file():  # killed between its last file and its name
-            _finish(partial, output)
-            return _reuse(output, identity)
-        _prepare(partial, identity, resumable=resumable)
+        done = processes.first_alone(lambda: _begin(output, partial, identity, lock=lock, resumable=resumable))
+        if done is not None:
+            return done
         start = time.perf_counter()
         try:
             result = work(partial)
         except Exception:
-            if not (partial / CHECKPOINTS).exists():
+            if processes.is_first() and not (partial / CHECKPOINTS).exists():
                 shutil.rmtree(partial)
             raise
-        record = Record(
-            **identity,
-            result=result,
-            files=describe_files(partial),
-            versions=versions(),
-            platform=platform.platform(),
-            finished=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            seconds=round(time.perf_counter() - start, 2),
-            command=command_line(),
-        )
-        record.write(partial / RECORD)
-        _finish(partial, output)
-        return record
+        seconds = time.perf_counter() - start
+        processes.wait()
+        return processes.first_alone(lambda: _end(output, partial, identity, result=result, seconds=seconds))
     finally:
-        lock_path.unlink(missing_ok=True)
-        lock.release()
+        if lock.is_locked:
+            lock_path.unlink(missing_ok=True)
+            lock.release()
+
+
+def _begin(output: Path, partial: Path, identity: dict[str, Any], *, lock: FileLock, resumable: bool) -> Record | None:
+    """Locks the output and clears its partial directory; or finds the output done."""
+    if output.exists():
+        return _reuse(output, identity)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise StageConflict(f"another process is writing {output}; wait for it, or choose another --out") from None
+    if output.exists():  # finished by another process between the look above and the lock
+        return _reuse(output, identity)
+    if (partial / RECORD).is_file():  # killed between its last file and its name
+        _finish(partial, output)
+        return _reuse(output, identity)
+    _prepare(partial, identity, resumable=resumable)
+    return None
+
+
+def _end(output: Path, partial: Path, identity: dict[str, Any], *, result: dict[str, Any], seconds: float) -> Record:
+    """Writes the record and gives the directory its name."""
+    record = Record(
+        **identity,
+        result=result,
+        files=describe_files(partial),
+        versions=versions(),
+        platform=platform.platform(),
+        finished=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        seconds=round(seconds, 2),
+        command=command_line(),
+    )
+    record.write(partial / RECORD)
+    _finish(partial, output)
+    return record
 
 
 def _prepare(partial: Path, identity: dict[str, Any], *, resumable: bool) -> None:

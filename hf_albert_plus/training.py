@@ -4,13 +4,16 @@ import math
 import shutil
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from . import processes
 from .accumulation import AccumulatingTrainer
 from .errors import InvalidInput
 from .progress import bar
@@ -27,7 +30,7 @@ class TrainSettings:
 
     Attributes:
         epochs: passes over the data; fractions are fine.
-        batch_size: examples a step.
+        batch_size: examples a step, over all processes.
         warmup: share of the steps with a rising learning rate.
         precision: `"bf16"` autocasts; `"auto"` does so where the hardware multiplies bf16 natively.
     """
@@ -71,8 +74,13 @@ def multiplies_bf16() -> bool:
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
+def trains_in_bf16(precision: Precision) -> bool:
+    """Whether training autocasts to bf16 here."""
+    return precision == "bf16" or (precision == "auto" and multiplies_bf16())
+
+
 def train(
-    model: PreTrainedModel,
+    model: torch.nn.Module,
     *,
     rows: Any,
     collator: Any,
@@ -81,49 +89,60 @@ def train(
     description: str,
     trainer_class: type[Trainer] = AccumulatingTrainer,
     checkpoint_seconds: float = 60,
-    **trainer_options: Any,
+    checkpoints: Path | None = None,
+    keep_columns: bool = False,
 ) -> dict[str, Any]:
     """Trains `model` in place and goes on at the last complete checkpoint under `directory/checkpoints`.
 
+    Under `accelerate launch` every process gets its part of each batch, so that a run has the gradients of one process.
+
     Args:
         rows: encoded examples with a `length` column, batched by length.
+        checkpoints: another place for the checkpoints.
+        keep_columns: hand the collator all columns, not only those that the model's forward names.
         checkpoint_seconds: a checkpoint is written this often, so short runs write none.
 
     Returns:
         steps, examples, mean training loss, seconds of this process's share, the precision used, and the step it
         resumed at (0 for a fresh run).
     """
-    checkpoints = directory / CHECKPOINTS
-    resumed_from = _last_complete(checkpoints)
-    use_bf16 = settings.precision == "bf16" or (settings.precision == "auto" and multiplies_bf16())
+    checkpoints = checkpoints or directory / CHECKPOINTS
+    resumed_from = processes.first_alone(partial(_last_complete, checkpoints))
+    if settings.batch_size % processes.count():
+        raise InvalidInput(
+            f"--batch-size must be a multiple of the {processes.count()} processes",
+            got=settings.batch_size,
+            repair=f"use --batch-size {-(-settings.batch_size // processes.count()) * processes.count()}",
+        )
+    use_bf16 = trains_in_bf16(settings.precision)
     arguments = TrainingArguments(
         output_dir=str(checkpoints),
         num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch_size,
+        per_device_train_batch_size=settings.batch_size // processes.count(),
         learning_rate=settings.learning_rate,
         warmup_steps=settings.warmup,
         weight_decay=settings.weight_decay,
         lr_scheduler_type="linear",
         seed=settings.seed,
         use_cpu=not torch.accelerator.is_available(),
+        ddp_backend=None if torch.accelerator.is_available() or processes.count() == 1 else "gloo",
         bf16=use_bf16,
         train_sampling_strategy="group_by_length",
-        remove_unused_columns=True,
+        remove_unused_columns=not keep_columns,
         dataloader_pin_memory=torch.cuda.is_available(),
         save_strategy="no",
-        logging_steps=10,
+        logging_steps=10 if len(rows) * settings.epochs >= 10 * settings.batch_size else 1,
         logging_nan_inf_filter=False,
         report_to=[],
         disable_tqdm=True,
     )
     progress = _Progress(description)
-    trainer = trainer_class(
+    trainer = _by_global_length(trainer_class)(
         model=model,
         args=arguments,
         train_dataset=rows,
         data_collator=collator,
         callbacks=[progress, _Checkpoints(checkpoint_seconds, resumed_from)],
-        **trainer_options,
     )
     from transformers.trainer_callback import PrinterCallback
 
@@ -141,7 +160,9 @@ def train(
             got="NaN or infinity",
             repair="lower --learning-rate, or train with --precision fp32",
         )
+    terms = _last_terms(trainer.state.log_history)
     return {
+        **({"losses": terms} if terms else {}),
         "steps": outcome.global_step,
         "examples": len(rows),
         "train_loss": round(sum(losses) / len(losses), 5),
@@ -149,6 +170,28 @@ def train(
         "precision": "bf16 autocast" if use_bf16 else "fp32",
         "resumed_at_step": 0 if resumed_from is None else _step_of(resumed_from),
     }
+
+
+def _last_terms(logs: list[dict[str, Any]]) -> dict[str, float]:
+    """Every term of a composed loss by its name: its mean over the last tenth of the logged steps."""
+    entries = [entry for entry in logs if any(key.startswith("loss_") for key in entry)]
+    last = entries[-max(1, len(entries) // 10) :]
+    names = [key for key in (last[0] if last else {}) if key.startswith("loss_")]
+    return {name.removeprefix("loss_"): round(sum(entry[name] for entry in last) / len(last), 6) for name in names}
+
+
+def _by_global_length(trainer_class: type[Trainer]) -> type[Trainer]:
+    """The trainer with rows of similar length in every batch of all processes together: their number does not change which
+    rows a step has."""
+    if processes.count() == 1:
+        return trainer_class
+
+    class GlobalBatches(trainer_class):  # type: ignore[misc,valid-type]
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            rows = self.train_dataset if train_dataset is None else train_dataset
+            return LengthGroupedSampler(self.args.train_batch_size * processes.count(), lengths=rows["length"][:])
+
+    return GlobalBatches
 
 
 def _step_of(checkpoint: Path) -> int:
@@ -186,10 +229,20 @@ class _Checkpoints(TrainerCallback):
         self.epoch_state = torch.get_rng_state()
 
     def on_step_end(self, args, state, control, **kwargs):
-        if time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps:
-            control.should_save = True
+        due = time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps
+        # Clocks differ: the processes save when the first one says so, and it is asked every tenth step alone.
+        if processes.count() > 1:
+            due = state.global_step % 10 == 0 and processes.first_alone(lambda: due)
+        control.should_save |= due
 
     def on_save(self, args, state, control, **kwargs):
+        processes.wait()
+        if processes.is_first():
+            self.keep_newest(args, state)
+        processes.wait()
+        self.last = time.monotonic()
+
+    def keep_newest(self, args, state):
         newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         ended = math.isclose(state.epoch, round(state.epoch), abs_tol=1e-9)
         save_file({"state": torch.get_rng_state() if ended else self.epoch_state}, newest / _EPOCH_STATE)
@@ -198,7 +251,6 @@ class _Checkpoints(TrainerCallback):
             if older != newest:
                 (older / _COMPLETE).unlink(missing_ok=True)
                 shutil.rmtree(older)
-        self.last = time.monotonic()
 
 
 class _Progress(TrainerCallback):
@@ -223,4 +275,4 @@ class _Progress(TrainerCallback):
             self.bar.close()
 
 
-__all__ = ["Precision", "TrainSettings", "multiplies_bf16", "train"]
+__all__ = ["Precision", "TrainSettings", "multiplies_bf16", "train", "trains_in_bf16"]

@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 from .configuration_albert_plus import AlbertPlusConfig
 from .errors import InvalidInput, suggest
 
-_FIELDS = tuple(AlbertPlusConfig.__annotations__)
+FIELDS = tuple(AlbertPlusConfig.__annotations__)
 _LABELS = ("id2label", "label2id", "problem_type")
 
 
@@ -136,7 +136,7 @@ def derived_config(
         InvalidInput: no such variant, no such field, or values that do not fit together.
     """
     base = source if variant is None else variant_config(variant)
-    fields = {name: getattr(base, name) for name in _FIELDS}
+    fields = {name: getattr(base, name) for name in FIELDS}
     for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", *_LABELS):
         fields[name] = getattr(source, name)
     for name in ("max_position_embeddings", "type_vocab_size"):
@@ -202,7 +202,7 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
     """
     from huggingface_hub.errors import StrictDataclassError
 
-    known = [*_FIELDS, *_LABELS]
+    known = [*FIELDS, *_LABELS]
     for name in fields:
         if name not in known and name != "num_labels":
             raise InvalidInput(
@@ -254,6 +254,7 @@ def parse_layers(text: str) -> list[int]:
 
 
 __all__ = [
+    "FIELDS",
     "VARIANTS",
     "Variant",
     "build_config",

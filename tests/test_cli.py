@@ -18,6 +18,8 @@ VERBS = [
     "convert",
     "finetune",
     "distill",
+    "augment",
+    "retrieve",
     "export",
     "eval",
     "bench",

@@ -11,9 +11,12 @@ from ..errors import AlbertPlusError
 from . import options as o
 from .architectures import convert, variants
 from .artefacts import export
+from .augmentation import augment
 from .benches import bench
 from .console import notes, print_json, print_table
+from .distillation import distill, split_settings
 from .reports import card, report
+from .retrieval import retrieve
 from .scoring import evaluate, submit
 from .stages import done, start
 
@@ -80,8 +83,14 @@ def run(
     data: o.Data,
     task: o.TaskNames,
     out: o.Out,
+    method: Annotated[
+        str, typer.Option(help="How the student learns: a name of distill --list-methods.")
+    ] = "kd-hidden",
     student: Annotated[str, typer.Option(help="half (all-shared, half the teacher's layers) or a variant.")] = "half",
-    set_: o.Set = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
+    ] = None,
     teacher_epochs: o.Epochs = None,
     student_epochs: Annotated[float | None, typer.Option(help="Default: twice the teacher's.")] = None,
     batch_size: o.BatchSize = None,
@@ -97,12 +106,14 @@ def run(
 ) -> None:
     """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
     start(threads)
-    from ..variants import parse_settings
     from .pipeline import RunSettings, run_pipeline
 
+    values, overrides = split_settings(set_ or [], method=method)
     settings = RunSettings(
+        method=method,
+        values=values,
         student=student,
-        overrides=tuple(parse_settings(set_ or []).items()),
+        overrides=overrides,
         teacher_epochs=teacher_epochs,
         student_epochs=student_epochs,
         batch_size=batch_size,
@@ -167,50 +178,12 @@ def finetune(
     done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
 
 
-@app.command(
-    epilog="Example: albert-plus distill --teacher demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --out student"
-)
-def distill(
-    teacher: Annotated[str, typer.Option(help="Directory or Hub id of a classifier fine-tuned on the task.")],
-    data: o.Data,
-    task: o.TaskName,
-    out: o.Out,
-    student: Annotated[str, typer.Option(help="half (all-shared, half the teacher's layers) or a variant.")] = "half",
-    set_: o.Set = None,
-    initialise: o.Initialise = o.InitialiseChoice.auto,
-    temperature: Annotated[float, typer.Option(help="Of the soft targets.")] = 2.0,
-    soft_weight: Annotated[float, typer.Option(help="Share of soft targets against labels.")] = 0.7,
-    hidden_weight: Annotated[float, typer.Option(help="Weight of the hidden states' squared error.")] = 1.0,
-    epochs: o.Epochs = None,
-    batch_size: o.BatchSize = None,
-    learning_rate: o.LearningRate = 3e-4,
-    max_length: o.MaxLength = 128,
-    precision: o.Precision = o.PrecisionChoice.auto,
-    seed: o.Seed = 42,
-    threads: o.Threads = None,
-    as_json: o.JsonOut = False,
-) -> None:
-    """Distil a fine-tuned classifier into an ALBERT-plus student."""
-    from ..distillation import DistilSettings
-    from ..distillation import distill as stage
-    from ..glue import get_task
-    from ..variants import parse_settings
-
-    chosen = get_task(task)
-    settings = _training_settings(
-        chosen, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
-        precision=precision, seed=seed,
-    )  # fmt: skip
-    method = DistilSettings(
-        student=student,
-        overrides=tuple(parse_settings(set_ or []).items()),
-        initialise=initialise.value,
-        temperature=temperature,
-        soft_weight=soft_weight,
-        hidden_weight=hidden_weight,
-    )
-    start(threads)
-    done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=method), out, as_json=as_json)
+app.command(
+    epilog="Example: albert-plus distill --method tinybert --teacher demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --epochs 1 --out student"
+)(distill)
+app.command(
+    epilog="Example: albert-plus augment --data demo-output/data --task sst2 --word-vectors demo-output/encoder --copies 2 --out augmented"
+)(augment)
 
 
 app.command(
@@ -222,6 +195,9 @@ app.command(
     "eval",
     epilog="Example: albert-plus eval demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data",
 )(evaluate)
+app.command(
+    epilog="Example: albert-plus retrieve twins --task mrpc --data demo-output/data, with twins from distill --method twinbert"
+)(retrieve)
 app.command(epilog="Example: albert-plus submit sst2=DIR:onnx-int8 mnli=DIR --data nyu-mll/glue --out submission.zip")(
     submit
 )

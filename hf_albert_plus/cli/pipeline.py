@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_config
-from ..distillation import DistilSettings, distill, student_architecture
+from ..distillation import DEFAULT, DistilSettings, StudentSettings, distill, student_architecture
 from ..errors import InvalidInput, suggest
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
@@ -30,6 +30,8 @@ EXPORTED = ("onnx", "onnx-int8")
 class RunSettings:
     """Choices of a run; None takes the task's own default."""
 
+    method: str = DEFAULT
+    values: tuple[tuple[str, Any], ...] = ()
     student: str = "half"
     overrides: tuple[tuple[str, Any], ...] = ()
     teacher_epochs: float | None = None
@@ -44,8 +46,12 @@ class RunSettings:
     seed: int = 42
 
     @property
-    def method(self) -> DistilSettings:
-        return DistilSettings(student=self.student, overrides=self.overrides)
+    def architecture(self) -> StudentSettings:
+        return StudentSettings(self.student, self.overrides)
+
+    def distillation(self, task: Task) -> DistilSettings:
+        epochs = self.training(task, "student").epochs
+        return DistilSettings(self.method, self.architecture, self.values, epochs, self.student_learning_rate)
 
     def training(self, task: Task, role: str) -> TrainSettings:
         """Training settings of a teacher or student. A student sees the data twice as often: it starts further
@@ -129,7 +135,7 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
     from hf_albert_plus.eval.shapes import check_shapes, parse_shapes
 
     source = load_config(teacher, option="--teacher")
-    configs = {"the teacher": source, "the student": student_architecture(source, settings.method)}
+    configs = {"the teacher": source, "the student": student_architecture(source, settings.architecture)}
     for name, config in configs.items():
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
@@ -195,7 +201,7 @@ class _Run:
                 task=task,
                 output=self.trained("student", task),
                 settings=self.settings.training(task, "student"),
-                method=self.settings.method,
+                method=self.settings.distillation(task),
             )
 
         self.steps.run(f"distil the student on {task.name}", stage)

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 from rich.markup import escape
 
+from .. import processes
 from .console import notes, print_json, quiet_libraries
 
 
@@ -16,11 +17,13 @@ def start(threads: int | None) -> None:
     from hf_albert_plus.export.engines import physical_cores
 
     quiet_libraries()
-    torch.set_num_threads(threads or physical_cores())
+    torch.set_num_threads(threads or max(1, physical_cores() // processes.count()))
 
 
 def done(record: Any, output: Path, *, as_json: bool) -> None:
     """Prints what a stage did, and its directory."""
+    if not processes.is_first():
+        return
     if as_json:
         print_json({"out": str(output), "reused": record.reused, "result": record.result})
         return

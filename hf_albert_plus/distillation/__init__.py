@@ -1,15 +1,24 @@
-"""Distilling a fine-tuned classifier into an ALBERT-plus student."""
+"""Distilling encoders and classifiers into ALBERT-plus students: losses, methods composed of them, and the stage."""
 
-from .distill import DistilSettings, distill, student_architecture
-from .hidden_states import hidden_state_loss
-from .layer_map import uniform_layer_map
-from .soft_targets import soft_target_loss
+from .distill import DEFAULT, DistilSettings, check_distillation, distill
+from .layer_maps import LAYER_MAPS, layer_map
+from .methods import METHODS, Layers, Method, get_method
+from .phases import Phase
+from .students import HALF, StudentSettings, student_architecture
 
 __all__ = [
+    "DEFAULT",
+    "HALF",
+    "LAYER_MAPS",
+    "METHODS",
     "DistilSettings",
+    "Layers",
+    "Method",
+    "Phase",
+    "StudentSettings",
+    "check_distillation",
     "distill",
-    "hidden_state_loss",
-    "soft_target_loss",
+    "get_method",
+    "layer_map",
     "student_architecture",
-    "uniform_layer_map",
 ]

@@ -1,166 +1,191 @@
-"""The distillation stage: a fine-tuned teacher and data in, a student classifier directory out."""
+"""The distillation stage: a teacher and data in, a student directory out, phase after phase."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints import check_label_order, load_classifier, load_config
+from ..checkpoints import load_config
 from ..errors import InvalidInput, suggest
 from ..finetune import fits_positions
-from ..glue import Task, data_parent, encode, load_split, load_tokenizer
-from ..initialise import Initialisation
-from ..records import Record, parent, run_stage
+from ..glue import TASKS, Task, data_parent
+from ..records import Record, file_sha256, parent, run_stage
 from ..training import TrainSettings
-from ..variants import VARIANTS, student_of, variant_of
+from .methods import Layers, Method, get_method
+from .phases import Phase
+from .students import StudentSettings, student_architecture, student_config
+from .teachers import check_teacher
 
-HALF = "half"
+DEFAULT = "kd-hidden"
 
 
 @dataclass(frozen=True)
 class DistilSettings:
-    """What the student learns from.
+    """How a student learns.
 
     Attributes:
-        student: `"half"` (all-shared, half the teacher's layers, E ≤ 128) or the name of a variant.
-        overrides: config fields that replace the student's.
-        initialise: where its weights start.
-        temperature: of the soft targets.
-        soft_weight: share of the soft targets in the prediction loss; labels have the rest.
-        hidden_weight: weight of the hidden states' squared error; 0 where widths differ.
+        method: a name of `METHODS`.
+        student: which student.
+        values: the method's settings that differ from its defaults.
+        epochs, learning_rate: of every phase that `values` says nothing of; None takes the method's.
+        phases: names or patterns of the phases to run, with commas; None runs all.
+        text: a text file for the phases on text; None lets them read the task's own texts.
+        general_teacher: the teacher of the phases on text; None takes the teacher.
     """
 
-    student: str = HALF
-    overrides: tuple[tuple[str, Any], ...] = ()
-    initialise: Initialisation = "auto"
-    temperature: float = 2.0
-    soft_weight: float = 0.7
-    hidden_weight: float = 1.0
+    method: str = DEFAULT
+    student: StudentSettings = field(default_factory=StudentSettings)
+    values: tuple[tuple[str, Any], ...] = ()
+    epochs: float | None = None
+    learning_rate: float | None = None
+    phases: str | None = None
+    text: Path | None = None
+    general_teacher: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InvalidInput(
-                "--temperature must be greater than 0", got=self.temperature, repair="use --temperature 2"
-            )
-        if not 0 <= self.soft_weight <= 1:
-            raise InvalidInput(
-                "--soft-weight must lie between 0 and 1", got=self.soft_weight, repair="use --soft-weight 0.7"
-            )
-        if not self.hidden_weight >= 0:
-            raise InvalidInput(
-                "--hidden-weight must be at least 0", got=self.hidden_weight, repair="use --hidden-weight 1"
-            )
+        epochs = 1 if self.epochs is None else self.epochs
+        TrainSettings(epochs, batch_size=1, learning_rate=5e-5 if self.learning_rate is None else self.learning_rate)
+        for name, _ in self.values:
+            if name not in self.row.defaults:
+                raise InvalidInput(
+                    f"--set must name a setting of {self.method} or a field of AlbertPlusConfig",
+                    got=repr(name),
+                    repair=suggest(name, list(self.row.defaults)),
+                )
 
-    def describe(self) -> dict[str, Any]:
+    @property
+    def row(self) -> Method:
+        return get_method(self.method)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the method."""
+        common = {"epochs": self.epochs, "learning_rate": self.learning_rate}
+        values = dict(self.row.defaults)
+        for name in values:
+            for kind, value in common.items():
+                if value is not None and (name == kind or name.endswith(f"_{kind}")):
+                    values[name] = float(value)
+        return {**values, **dict(self.values)}
+
+    def chosen(self, layers: Layers) -> tuple[Phase, ...]:
+        """The phases to run.
+
+        Raises:
+            InvalidInput: a name or pattern of `phases` is no phase's, or none is left.
+        """
+        phases = self.row.phases(layers, self.settings)
+        if self.phases is not None:
+            patterns = [pattern.strip() for pattern in self.phases.split(",")]
+            for pattern in patterns:
+                if not any(fnmatch(phase.name, pattern) for phase in phases):
+                    raise InvalidInput(
+                        f"--phases must name phases of {self.method}",
+                        got=repr(pattern),
+                        repair=suggest(pattern, [phase.name for phase in phases]),
+                    )
+            phases = tuple(phase for phase in phases if any(fnmatch(phase.name, pattern) for pattern in patterns))
+        chosen = tuple(phase for phase in phases if phase.epochs > 0)
+        if not chosen:
+            raise InvalidInput("a phase must have epochs", got="none", repair="raise --epochs or leave out --phases")
+        return chosen
+
+    def reads_task(self, phase: Phase) -> bool:
+        return phase.rows != "text" or self.text is None
+
+    def describe(self, phases: tuple[Phase, ...]) -> dict[str, Any]:
         return {
-            "student": self.student,
-            "overrides": dict(self.overrides),
-            "initialise": self.initialise,
-            "temperature": self.temperature,
-            "soft_weight": self.soft_weight,
-            "hidden_weight": self.hidden_weight,
+            "method": self.method,
+            "student": self.student.student,
+            "overrides": dict(self.student.overrides),
+            "initialise": self.student.initialise or self.row.initialise,
+            **self.settings,
+            "phases": [phase.name for phase in phases],
         }
 
 
 def distill(
     teacher: str,
     *,
-    data: str,
-    task: Task,
+    data: str | None,
+    task: Task | None,
     output: Path,
     settings: TrainSettings,
     method: DistilSettings,
     checkpoint_seconds: float = 60,
 ) -> Record:
-    """Trains a student on a teacher's predictions, hidden states and the labels.
+    """Trains a student by a method, phase after phase. A killed run goes on in its phase, at its last checkpoint.
 
     Args:
-        teacher: directory or Hub id of a classifier fine-tuned on the task.
+        teacher: directory or Hub id of a classifier fine-tuned on the task, or of any encoder where every phase is on text.
+        data, task: None where every phase reads `method.text`: the student is then an encoder without a classifier.
         output: the directory to make: model, tokenizer, record.json.
+        settings: what the phases have in common; epochs and learning rate are each phase's own.
+
+    Raises:
+        InvalidInput: parts that do not fit together, found before anything is trained.
     """
-    student_config(teacher, task=task, method=method)
+    phases = check_distillation(teacher, data=data, task=task, settings=settings, method=method)
 
     def work(directory: Path) -> dict[str, Any]:
-        from transformers import DataCollatorWithPadding, set_seed
+        from .run import Run
 
-        from ..initialise import initialise
-        from ..training import train
-        from .trainer import DistillationTrainer
+        return Run(teacher, data, task, directory, settings, method, phases, checkpoint_seconds).execute()
 
-        set_seed(settings.seed)
-        model = load_classifier(teacher, option="--teacher")
-        config = student_config(teacher, task=task, method=method)
-        fits_positions(config, settings.max_length)
-        student, initialised = initialise(model, config, method=method.initialise)
-        tokenizer = load_tokenizer(teacher, model.config)
-        rows = encode(load_split(data, task, "train"), task, tokenizer, max_length=settings.max_length)
-        same_width = config.hidden_size == model.config.hidden_size
-        result = train(
-            student,
-            rows=rows,
-            collator=DataCollatorWithPadding(tokenizer),
-            settings=settings,
-            directory=directory,
-            description=f"distil {task.name}",
-            checkpoint_seconds=checkpoint_seconds,
-            trainer_class=DistillationTrainer,
-            teacher=model,
-            temperature=method.temperature,
-            soft_weight=method.soft_weight,
-            hidden_weight=method.hidden_weight if same_width else 0.0,
-        )
-        student.save_pretrained(directory)
-        load_tokenizer(teacher, config).save_pretrained(directory)
-        return {
-            **result,
-            "parameters": student.num_parameters(),
-            "teacher_parameters": model.num_parameters(),
-            "initialised": initialised,
-            "hidden_states": "matched" if same_width and method.hidden_weight else "not matched",
-        }
-
+    parents: dict[str, Any] = {"teacher": parent(teacher)}
+    if data is not None and task is not None:
+        parents["data"] = data_parent(data, task)
+    if method.text is not None:
+        parents["text"] = {"path": str(method.text), "sha256": file_sha256(method.text)}
+    for name, source in (("general_teacher", method.general_teacher), ("student", method.student.student)):
+        if source is not None and Path(source).is_dir():
+            parents[name] = parent(source)
+    common = {key: value for key, value in settings.describe().items() if key not in ("epochs", "learning_rate")}
     return run_stage(
         "distill",
         output,
-        settings={"task": task.name, **settings.describe(), **method.describe()},
-        parents={"teacher": parent(teacher), "data": data_parent(data, task)},
+        settings={"task": task.name if task else "none", **common, **method.describe(phases)},
+        parents=parents,
         work=work,
         resumable=True,
     )
 
 
-def student_config(teacher: str, *, task: Task, method: DistilSettings) -> Any:
-    """The student's config for a task, with the teacher's vocabulary and label names."""
-    source = load_config(teacher, option="--teacher")
-    if source.num_labels != task.num_labels:
-        raise InvalidInput(
-            f"--teacher must be a classifier with the {task.num_labels} labels of {task.name}",
-            got=f"{teacher} with {source.num_labels} labels",
-            repair=f"fine-tune it first: albert-plus finetune --model {teacher} --task {task.name} …",
-        )
-    check_label_order(source, task, option="--teacher")
-    config = student_architecture(source, method)
-    config.num_labels = source.num_labels
-    config.id2label, config.label2id = source.id2label, source.label2id
-    config.problem_type = "regression" if task.is_regression else "single_label_classification"
-    return config
-
-
-def student_architecture(source: Any, method: DistilSettings) -> Any:
-    """The config of a student of a teacher with the config `source`, labels aside.
+def check_distillation(
+    teacher: str, *, data: str | None, task: Task | None, settings: TrainSettings, method: DistilSettings
+) -> tuple[Phase, ...]:
+    """The phases to run, once everything is sure to fit together.
 
     Raises:
-        InvalidInput: no such student, or values that do not fit together.
+        InvalidInput: whatever does not.
     """
-    if method.student != HALF and method.student not in VARIANTS:
-        raise InvalidInput(
-            "--student must be a known student",
-            got=repr(method.student),
-            repair=suggest(method.student, [HALF, *VARIANTS]),
-        )
-    overrides = dict(method.overrides)
-    if method.student == HALF:
-        return student_of(source, overrides=overrides)
-    return variant_of(source, variant=method.student, overrides=overrides)
+    source = load_config(teacher, option="--teacher")
+    if method.text is not None and not method.text.is_file():
+        raise InvalidInput("--text must be a text file", got=str(method.text), repair="check the path")
+    config = student_architecture(source, method.student)
+    layers = Layers(student=config.num_hidden_layers, teacher=source.num_hidden_layers)
+    phases = method.chosen(layers)
+    if any(method.reads_task(phase) for phase in phases):
+        if task is None or data is None:
+            first = next(phase for phase in phases if method.reads_task(phase))
+            raise InvalidInput(
+                f"the phase {first.name} of {method.method} reads a task: --data and --task must be given",
+                got="none",
+                repair="add --data nyu-mll/glue --task sst2" + (", or --text FILE" if first.rows == "text" else ""),
+            )
+        check_teacher(source, task, name=teacher)
+    config = student_config(source, task=task or stand_in(), settings=method.student, method=method.row)
+    for limit in (config, source):
+        fits_positions(limit, settings.max_length)
+    for phase in phases:
+        replace(settings, epochs=phase.epochs, learning_rate=phase.learning_rate)
+    return phases
 
 
-__all__ = ["HALF", "DistilSettings", "distill", "student_architecture", "student_config"]
+def stand_in() -> Task:
+    """The task whose classifier a student without a task has while it learns; it is not saved."""
+    return TASKS["sst2"]
+
+
+__all__ = ["DEFAULT", "DistilSettings", "check_distillation", "distill", "stand_in"]

@@ -1,59 +1,127 @@
-"""transformers' Trainer with a teacher beside the student."""
+"""transformers' Trainer for a student beside its teacher."""
 
+import os
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, Trainer
 
 from ..glue import reads_token_types
-from .hidden_states import hidden_state_loss
-from .layer_map import uniform_layer_map
-from .soft_targets import soft_target_loss
+from .capture import capture
+from .layer_maps import layer_map
+from .phases import Phase
+from .rows import TEACHER_LOGITS
+from .terms import Batch, Term
+
+
+class Distiller(nn.Module):
+    """A student with what it needs to be compared with its teacher; its forward pass is the loss of a phase.
+
+    The teacher lies outside the module tree: it is neither trained nor saved, and stays in eval mode.
+
+    Attributes:
+        projections: learned maps to the teacher's width, where the phase's terms compare states of other widths.
+        term_sums: the unweighted terms since they were last taken.
+    """
+
+    def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel | None, phase: Phase):
+        super().__init__()
+        self.student: Any = student
+        self.phase = phase
+        self._outside = (teacher.eval().requires_grad_(False) if teacher is not None else None,)
+        ours: Any = student.config
+        self.layers: tuple[int, ...] = ()
+        self.projections = nn.ModuleDict()
+        if teacher is not None:
+            theirs: Any = teacher.config
+            if any(term.paired for term in phase.terms):
+                self.layers = layer_map(
+                    phase.layer_map, student_layers=ours.num_hidden_layers, teacher_layers=theirs.num_hidden_layers
+                )
+            if ours.hidden_size != theirs.hidden_size:
+                names = sorted({term.projection for term in phase.terms if term.projection is not None})
+                self.projections = nn.ModuleDict(
+                    {name: nn.Linear(ours.hidden_size, theirs.hidden_size) for name in names}
+                )
+        self.reads_types = reads_token_types(ours)
+        if phase.trains == "exits":
+            student.requires_grad_(False)
+            self.student.exits.requires_grad_(True)
+        self._sums: dict[str, float] = {}
+        self._steps = 0
+
+    @property
+    def teacher(self) -> Any:
+        return self._outside[0]
+
+    def train(self, mode: bool = True) -> "Distiller":
+        """Training mode, but for what is not trained: exits follow predictions without dropout."""
+        super().train(mode)
+        if self.phase.trains == "exits":
+            self.student.eval()
+            self.student.exits.train(mode)
+        return self
+
+    def forward(self, **columns: torch.Tensor) -> dict[str, torch.Tensor]:
+        teacher_logits = columns.pop(TEACHER_LOGITS, None)
+        labels = columns.pop("labels", None)
+        given = {name: t for name, t in columns.items() if self.reads_types or not name.endswith("token_type_ids")}
+        if labels is not None and any(_reads_labels(term) for term in self.phase.terms):
+            given["labels"] = labels
+        student = capture(self.student, given, needs=self.phase.needs)
+        taught = None
+        if self.teacher is not None and teacher_logits is None:
+            with torch.no_grad():
+                taught = capture(self.teacher, columns, needs=self.phase.of_teacher)
+            teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
+        mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
+        seen = Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections)
+        with torch.autocast(mask.device.type, enabled=False):
+            terms = {term.name: term.loss(seen) for term in self.phase.terms}
+        for name, value in terms.items():
+            self._sums[name] = self._sums.get(name, 0.0) + float(value.detach())
+        self._steps += 1
+        return {"loss": torch.stack([term.weight * terms[term.name] for term in self.phase.terms]).sum()}
+
+    def take_terms(self) -> dict[str, float]:
+        """Mean of every term, unweighted, since the last call."""
+        means = {f"loss_{name}": total / self._steps for name, total in self._sums.items()}
+        self._sums, self._steps = {}, 0
+        return means
+
+
+def _reads_labels(term: Term) -> bool:
+    return not term.of_teacher and not term.reads_tokens and "exits" not in term.needs
 
 
 class DistillationTrainer(Trainer):
-    """Trains on `soft_weight`·soft targets + (1 - `soft_weight`)·labels + `hidden_weight`·hidden states.
+    """Trains a `Distiller`. Logs every term beside the loss; its checkpoints hold the student and the projections."""
 
-    The teacher runs in eval mode and without gradients. Hidden states are recorded per call, so a shared block gives one
-    for each layer it runs as.
-    """
-
-    def __init__(
-        self,
-        *args: Any,
-        teacher: PreTrainedModel,
-        temperature: float,
-        soft_weight: float,
-        hidden_weight: float,
-        **options: Any,
-    ):
-        super().__init__(*args, **options)
-        # The loss below is a mean over the batch: the Trainer has to divide it when it accumulates gradients.
+    def __init__(self, model: Distiller, *args: Any, **options: Any):
+        super().__init__(model, *args, **options)
+        # The loss is a mean over the batch: the Trainer has to divide it when it accumulates gradients.
         self.model_accepts_loss_kwargs = False
-        self.teacher: Any = teacher.eval().requires_grad_(False)
-        self.teacher.to(self.args.device)
-        self.temperature = temperature
-        self.soft_weight = soft_weight
-        self.hidden_weight = hidden_weight
-        student: Any = self.model
-        self.student_config = student.config
-        self.layer_map = uniform_layer_map(student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+        self.distiller = model
+        if model.teacher is not None:
+            model.teacher.to(self.args.device)
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        match_hidden = self.hidden_weight > 0
-        known = {name: value for name, value in inputs.items() if name != "labels"}
-        unread = () if reads_token_types(self.student_config) else ("token_type_ids",)
-        read = {name: value for name, value in inputs.items() if name not in unread}
-        student = model(**read, output_hidden_states=match_hidden)
-        with torch.no_grad():
-            teacher = self.teacher(**known, output_hidden_states=match_hidden)
-        soft = soft_target_loss(student.logits.float(), teacher.logits.float(), temperature=self.temperature)
-        loss = self.soft_weight * soft + (1 - self.soft_weight) * student.loss
-        if match_hidden:
-            layers = zip(student.hidden_states, (teacher.hidden_states[m] for m in self.layer_map), strict=True)
-            terms = [hidden_state_loss(s.float(), t.float(), inputs["attention_mask"]) for s, t in layers]
-            loss = loss + self.hidden_weight * torch.stack(terms).mean()
-        return (loss, student) if return_outputs else loss
+    def log(self, logs: dict[str, float], *args: Any, **options: Any) -> None:
+        if "loss" in logs:
+            logs = {**logs, **self.distiller.take_terms()}
+        super().log(logs, *args, **options)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        state = self.distiller.state_dict() if state_dict is None else state_dict
+        super()._save(output_dir, state_dict=stored_once(state))
+        # The Trainer writes its arguments as a pickle, which nothing here reads.
+        os.remove(os.path.join(str(output_dir or self.args.output_dir), "training_args.bin"))
 
 
-__all__ = ["DistillationTrainer"]
+def stored_once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A state for safetensors, which holds no tensor twice: of tied names the first. Loading it ties the others."""
+    names = {tensor.data_ptr(): name for name, tensor in reversed(state.items())}
+    return {name: state[name] for name in state if name in names.values()}
+
+
+__all__ = ["DistillationTrainer", "Distiller", "stored_once"]

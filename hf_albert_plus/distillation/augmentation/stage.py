@@ -1,0 +1,171 @@
+"""The augmentation stage: GLUE-shaped data in, the same with copies of its training rows out."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from shutil import copyfile
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InvalidInput
+from ...glue import Task, data_parent, load_split
+from ...glue.tsv import tsv_file
+from ...progress import track
+from ...records import Record, file_sha256, parent, run_stage
+from .masked_words import MaskedWords
+from .word_replacement import Candidates, find_candidates, replace_in_row
+from .word_vectors import read_word_vectors
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_ROWS_AT_A_TIME = 1000
+
+
+@dataclass(frozen=True)
+class AugmentSettings:
+    """How much is replaced. The defaults are TinyBERT's.
+
+    Attributes:
+        copies: of each row, N_a.
+        probability: of replacing a word that has candidates, p_t.
+        candidates: words that a replacement is drawn from, K.
+    """
+
+    copies: int = 20
+    probability: float = 0.4
+    candidates: int = 15
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        for name, valid, rule, repair in (
+            ("copies", self.copies >= 1, "at least 1", "20"),
+            ("probability", 0 < self.probability <= 1, "greater than 0 and at most 1", "0.4"),
+            ("candidates", self.candidates >= 1, "at least 1", "15"),
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+        ):
+            if not valid:
+                raise InvalidInput(f"--{name} must be {rule}", got=getattr(self, name), repair=f"use --{name} {repair}")
+
+    def describe(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def augment(
+    data: str,
+    *,
+    task: Task,
+    output: Path,
+    settings: AugmentSettings,
+    masked_lm: str | None = None,
+    word_vectors: Path | None = None,
+) -> Record:
+    """Writes a task's data again with every training row followed by its copies; the other splits stay as they are.
+
+    TinyBERT (Jiao et al. 2020), Algorithm 1, but for one thing: the candidates of a word come from the row's own
+    sentence, as in its authors' code, not from the copy with the words before it replaced. So the masked LM runs once
+    a word, not once a word and copy.
+
+    A copy has the label of its row, which its words need not bear out any more: what a copy is good for is a teacher's
+    soft targets.
+
+    Args:
+        data: folder or Hub id in the layout of nyu-mll/glue.
+        output: the directory to make, in that layout: `TASK/SPLIT-*.parquet`, record.json.
+        masked_lm: directory or Hub id of the model that has the candidates of words that are one piece.
+        word_vectors: file or model directory that has those of all others, or of all words without a masked LM.
+
+    Raises:
+        InvalidInput: neither source of candidates is given, or they have none for any word.
+    """
+    if masked_lm is None and word_vectors is None:
+        raise InvalidInput(
+            "candidates must come from --masked-lm, --word-vectors or both", got="neither", repair="add one of them"
+        )
+
+    def work(directory: Path) -> dict[str, Any]:
+        rows = load_split(data, task, "train")
+        texts = sorted({text for column in task.columns for text in rows[column]})
+        candidates_of = find_candidates(
+            texts,
+            masked_lm=MaskedWords(masked_lm) if masked_lm is not None else None,
+            word_vectors=read_word_vectors(word_vectors) if word_vectors is not None else None,
+            count=settings.candidates,
+        )
+        (directory / task.name).mkdir()
+        copy_other_splits(data, task, directory / task.name)
+        target = directory / task.name / "train-00000-of-00001.parquet"
+        return write_augmented(rows, target, task=task, candidates_of=candidates_of, settings=settings)
+
+    parents = {"data": data_parent(data, task)}
+    if masked_lm is not None:
+        parents["masked_lm"] = parent(masked_lm)
+    if word_vectors is not None:
+        is_file = word_vectors.is_file()
+        parents["word_vectors"] = (
+            {"path": str(word_vectors), "sha256": file_sha256(word_vectors)} if is_file else parent(word_vectors)
+        )
+    return run_stage("augment", output, settings={"task": task.name, **settings.describe()}, parents=parents, work=work)
+
+
+def write_augmented(
+    rows: "Dataset", path: Path, *, task: Task, candidates_of: Callable[[str], Candidates], settings: AugmentSettings
+) -> dict[str, Any]:
+    """Writes each row and its copies, numbered anew, and returns the counts.
+
+    What is drawn for a row depends on the seed and on its place alone.
+
+    Raises:
+        InvalidInput: no word has candidates.
+    """
+    from pyarrow import Table
+    from pyarrow.parquet import ParquetWriter
+
+    schema = rows.features.arrow_schema
+    words = with_candidates = replaced = written = 0
+    with ParquetWriter(path, schema) as writer:
+        starts = range(0, len(rows), _ROWS_AT_A_TIME)
+        for start in track(starts, total=len(starts), description=f"augment {task.name}"):
+            chunk: list[dict[str, Any]] = []
+            for place, row in enumerate(rows.skip(start).take(_ROWS_AT_A_TIME).to_list(), start=start):
+                random = Random(f"{settings.seed} {place}")
+                candidates = {column: candidates_of(row[column]) for column in task.columns}
+                words += sum(len(of_text) for of_text in candidates.values())
+                with_candidates += sum(bool(options) for of_text in candidates.values() for options in of_text)
+                chunk.append(row)
+                for _ in range(settings.copies):
+                    copy, count = replace_in_row(row, candidates, probability=settings.probability, random=random)
+                    replaced += count
+                    chunk.append(copy)
+            if "idx" in schema.names:
+                chunk = [{**row, "idx": idx} for idx, row in enumerate(chunk, start=written)]
+            written += len(chunk)
+            writer.write_table(Table.from_pylist(chunk, schema=schema))
+    if not with_candidates:
+        raise InvalidInput(
+            "--masked-lm or --word-vectors must have candidates for some of the words",
+            got=f"none for the {words} words of {task.name}",
+            repair="use ones of the data's language",
+        )
+    return {
+        "rows": len(rows),
+        "copies": written - len(rows),
+        "words": words,
+        "words_with_candidates": round(with_candidates / words, 4),
+        "words_replaced": round(replaced / (words * settings.copies), 4),
+    }
+
+
+def copy_other_splits(data: str, task: Task, directory: Path) -> None:
+    """Copies the splits that nobody trains on, those that are there."""
+    root = Path(data)
+    for split in task.sizes.keys() - {"train"}:
+        files = [path for pattern in ("-*.parquet", ".parquet") for path in (root / task.name).glob(split + pattern)]
+        for path in files:
+            copyfile(path, directory / path.name)
+        if not files and (not root.is_dir() or tsv_file(root, task, split) is not None):
+            rows = load_split(data, task, split, labelled=False)
+            rows.to_parquet(directory / f"{split}-00000-of-00001.parquet")
+
+
+__all__ = ["AugmentSettings", "augment"]

@@ -1,0 +1,83 @@
+"""What a forward pass computes inside, one set of tensors a *call*, so that a shared block gives one for each layer."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
+
+from ..errors import InvalidInput
+
+Need = Literal["logits", "hidden_states", "attention", "exits"]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What one model computed for a batch.
+
+    Attributes:
+        output: the model's own output object, its loss among it where labels were given.
+        hidden_states: the first layer's input and every layer's output, M + 1 of `[B, S, H]`.
+        queries, keys, values: of every layer's call, M of `[B, N, S, D]` each.
+    """
+
+    output: Any
+    hidden_states: tuple[torch.Tensor, ...] = ()
+    queries: tuple[torch.Tensor, ...] = ()
+    keys: tuple[torch.Tensor, ...] = ()
+    values: tuple[torch.Tensor, ...] = ()
+
+    @property
+    def logits(self) -> torch.Tensor:
+        return self.output.logits.float()
+
+
+class AttentionCalls(TorchFunctionMode):
+    """While entered, keeps queries, keys and values of each call of torch's scaled dot product attention, in the order of
+    the calls. It sees calls and not modules: who owns the weights does not matter, and no model is changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function is scaled_dot_product_attention:
+            named = dict(zip(("query", "key", "value"), args, strict=False)) | kwargs
+            self.calls.append((named["query"], named["key"], named["value"]))
+        return function(*args, **kwargs)
+
+
+def capture(model: PreTrainedModel, inputs: Mapping[str, torch.Tensor], *, needs: frozenset[Need]) -> Capture:
+    """Runs `model(**inputs)` and returns what of its inside is needed, in fp32 and with gradients where the model has them.
+
+    Raises:
+        InvalidInput: attention is needed of a model whose layers do not go through scaled dot product attention.
+    """
+    options = {f"output_{name}": True for name in ("hidden_states", "exits") if name in needs}
+    with AttentionCalls() if "attention" in needs else nullcontext() as attention:
+        output = model(**inputs, **options)
+    hidden_states = _floats(output.hidden_states if "hidden_states" in needs else ())
+    if attention is None:
+        return Capture(output, hidden_states)
+    layers = model.config.num_hidden_layers
+    if len(attention.calls) != layers:
+        raise InvalidInput(
+            "attention can be captured where every layer calls scaled_dot_product_attention once",
+            got=f"{len(attention.calls)} calls of {type(model).__name__} with {layers} layers and "
+            f"attn_implementation={model.config._attn_implementation!r}",
+            repair="open it with attn_implementation='sdpa', or choose a method without attention terms",
+        )
+    queries, keys, values = zip(*attention.calls, strict=True)
+    return Capture(output, hidden_states, _floats(queries), _floats(keys), _floats(values))
+
+
+def _floats(tensors: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor.float() for tensor in tensors)
+
+
+__all__ = ["AttentionCalls", "Capture", "Need", "capture"]

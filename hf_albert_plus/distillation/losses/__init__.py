@@ -1,0 +1,44 @@
+"""Distillation losses as published, each a function of tensors.
+
+Losses over tokens reduce as `reductions.py` says, with the attention mask: 1 real, 0 padding, any dtype. They compute
+in the dtype they are given: half-precision outputs go through `.float()` first. Unless a loss says otherwise nothing is
+detached: the teacher runs under `torch.no_grad()`.
+"""
+
+from .attention_scores import attention_score_loss, attention_scores
+from .attention_transfer import attention_transfer_loss
+from .cosine import cosine_loss
+from .embeddings import embedding_loss
+from .feature_maps import feature_map_loss, feature_statistics_losses
+from .hidden_states import hidden_state_loss
+from .masked_lm import masked_lm_loss
+from .patient import patient_loss
+from .reductions import mean_over_tokens
+from .relations import relation_loss, split_heads
+from .self_distillation import self_distillation_loss
+from .shared_projections import down_projection_loss, up_projection_loss
+from .soft_targets import soft_cross_entropy_loss, soft_target_loss, token_soft_target_loss
+from .two_towers import two_tower_loss
+
+__all__ = [
+    "attention_score_loss",
+    "attention_scores",
+    "attention_transfer_loss",
+    "cosine_loss",
+    "down_projection_loss",
+    "embedding_loss",
+    "feature_map_loss",
+    "feature_statistics_losses",
+    "hidden_state_loss",
+    "masked_lm_loss",
+    "mean_over_tokens",
+    "patient_loss",
+    "relation_loss",
+    "self_distillation_loss",
+    "soft_cross_entropy_loss",
+    "soft_target_loss",
+    "split_heads",
+    "token_soft_target_loss",
+    "two_tower_loss",
+    "up_projection_loss",
+]

@@ -1,0 +1,383 @@
+"""The published methods as rows: phases of weighted terms, with the defaults of their papers.
+
+A method is a function from its settings to its phases. `--set` reaches every keyword argument of the function, and what
+`--list-methods` prints is read from it. Where a paper's number depends on its scale (steps, batches of thousands), the
+row has the epochs, and `--epochs` is there to change them.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import InvalidInput, suggest
+from ..initialise import Initialisation
+from . import terms as t
+from .phases import Phase
+
+_BUILDERS: dict[str, "Method"] = {}
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Numbers of layers that a method's phases depend on."""
+
+    student: int
+    teacher: int
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table.
+
+    Attributes:
+        title: its name in words.
+        source: paper and section that the defaults come from.
+        build: settings -> phases.
+        initialise: where the student starts unless told otherwise.
+        start_layers: the teacher's layers that it starts from: the first ones, or as many evenly spread (DistilBERT's
+            0, 2, 4, 7, 9, 11 of 12); None for all that a block stands for.
+        exits: whether the student gets exits.
+        towers: whether the student is a two-tower model.
+    """
+
+    name: str
+    title: str
+    source: str
+    build: Callable[..., tuple[Phase, ...]]
+    initialise: Initialisation = "auto"
+    start_layers: Literal["first", "spread"] | None = None
+    exits: bool = False
+    towers: bool = False
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Its settings with their defaults."""
+        parameters = list(inspect.signature(self.build).parameters.values())[1:]
+        return {parameter.name: parameter.default for parameter in parameters}
+
+    def phases(self, layers: Layers, settings: dict[str, Any] | None = None) -> tuple[Phase, ...]:
+        """The phases of a student and a teacher with these numbers of layers.
+
+        Raises:
+            InvalidInput: a value of another kind than the default's, or one that no number of its kind may be.
+        """
+        values = {**self.defaults, **(settings or {})}
+        for name, value in values.items():
+            _check(self, name, value)
+        return self.build(layers, **values)
+
+
+def _check(method: Method, name: str, value: Any) -> None:
+    default = method.defaults[name]
+    if name == "layer_map":
+        return  # checked beside the layers that it maps
+    right = isinstance(value, int | float) if isinstance(default, float) else type(value) is type(default)
+    if not right or isinstance(value, bool) is not isinstance(default, bool):
+        raise InvalidInput(
+            f"--set {name} of {method.name} must be {_KINDS[type(default)]}",
+            got=repr(value),
+            repair=f"use --set {name}={default}",
+        )
+    positive = name == "temperature" or name.endswith(("_heads", "learning_rate"))
+    share = name.endswith("_share")
+    if not isinstance(value, bool | str) and (
+        value < 0
+        or (positive and value == 0)
+        or (share and value > 1)
+        or (name.endswith("learning_rate") and value >= 1)
+    ):
+        rule = "lie between 0 and 1" if share else "be greater than 0" if positive else "be at least 0"
+        raise InvalidInput(f"--set {name} must {rule}", got=value, repair=f"use --set {name}={default}")
+
+
+_KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
+
+
+def _method(title: str, source: str, **more: Any) -> Callable[[Callable[..., tuple[Phase, ...]]], Method]:
+    def register(build: Callable[..., tuple[Phase, ...]]) -> Method:
+        name = build.__name__.strip("_").replace("_", "-")
+        if name in _BUILDERS:
+            raise ValueError(f"there is a method {name} already")
+        _BUILDERS[name] = Method(name, title, source, build, **more)
+        return _BUILDERS[name]
+
+    return register
+
+
+@_method("no teacher: the labels alone, the control of every comparison", "plain fine-tuning")
+def labels(layers: Layers, *, epochs: float = 3.0, learning_rate: float = 3e-4) -> tuple[Phase, ...]:
+    return (Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),)
+
+
+@_method("soft targets and labels", "Hinton, Vinyals and Dean 2015, section 2")
+def kd(
+    layers: Layers,
+    *,
+    temperature: float = 2.0,
+    soft_share: float = 0.7,
+    epochs: float = 3.0,
+    learning_rate: float = 3e-4,
+) -> tuple[Phase, ...]:
+    return (Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),)
+
+
+@_method("soft targets, labels and all hidden states at once", "this project's default")
+def kd_hidden(
+    layers: Layers,
+    *,
+    temperature: float = 2.0,
+    soft_share: float = 0.7,
+    hidden_weight: float = 1.0,
+    layer_map: str = "uniform",
+    epochs: float = 3.0,
+    learning_rate: float = 3e-4,
+) -> tuple[Phase, ...]:
+    each = hidden_weight / (layers.student + 1)
+    terms = (*_prediction(soft_share, temperature), t.Embeddings(each), t.HiddenStates(each))
+    return (Phase("task", terms, epochs=epochs, learning_rate=learning_rate, layer_map=layer_map),)
+
+
+@_method(
+    "DistilBERT: general distillation on text, then a second step on the task",
+    "Sanh et al. 2019, sections 2 and 3; weights and rates of the release",
+    start_layers="spread",
+)
+def distilbert(
+    layers: Layers,
+    *,
+    temperature: float = 2.0,
+    soft_words_weight: float = 5.0,
+    masked_words_weight: float = 2.0,
+    cosine_weight: float = 1.0,
+    general_epochs: float = 3.0,
+    general_learning_rate: float = 5e-4,
+    soft_share: float = 0.5,
+    epochs: float = 3.0,
+    learning_rate: float = 5e-5,
+) -> tuple[Phase, ...]:
+    words = (t.SoftWords(soft_words_weight, temperature), t.MaskedWords(masked_words_weight), t.Cosine(cosine_weight))
+    return (
+        Phase("general", words, rows="text", epochs=general_epochs, learning_rate=general_learning_rate),
+        Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
+    )
+
+
+@_method(
+    "TinyBERT: general, then intermediate layers, then predictions, on augmented rows (albert-plus augment)",
+    "Jiao et al. 2020, sections 3 and 4.2",
+)
+def tinybert(
+    layers: Layers,
+    *,
+    embedding_weight: float = 1.0,
+    hidden_weight: float = 1.0,
+    attention_weight: float = 1.0,
+    temperature: float = 1.0,
+    layer_map: str = "uniform",
+    general_epochs: float = 3.0,
+    general_learning_rate: float = 5e-5,
+    intermediate_epochs: float = 20.0,
+    intermediate_learning_rate: float = 5e-5,
+    epochs: float = 3.0,
+    learning_rate: float = 3e-5,
+) -> tuple[Phase, ...]:
+    inside = (t.Embeddings(embedding_weight), t.HiddenStates(hidden_weight), t.AttentionScores(attention_weight))
+    general = {"epochs": general_epochs, "learning_rate": general_learning_rate}
+    intermediate = {"epochs": intermediate_epochs, "learning_rate": intermediate_learning_rate}
+    return (
+        Phase("general", inside, rows="text", layer_map=layer_map, **general),  # type: ignore[arg-type]
+        Phase("intermediate", inside, layer_map=layer_map, **intermediate),  # type: ignore[arg-type]
+        Phase("prediction", (t.SoftCrossEntropy(1.0, temperature),), epochs=epochs, learning_rate=learning_rate),
+    )
+
+
+@_method(
+    "Patient knowledge distillation: soft targets, labels and the first tokens of the layers (layer_map=last for PKD-Last)",
+    "Sun et al. 2019, eq. 8; a sample of the release's grid",
+    start_layers="first",
+)
+def pkd(
+    layers: Layers,
+    *,
+    temperature: float = 10.0,
+    soft_share: float = 0.7,
+    patient_weight: float = 500.0,
+    normalise: bool = True,
+    layer_map: str = "skip",
+    epochs: float = 4.0,
+    learning_rate: float = 1e-5,
+) -> tuple[Phase, ...]:
+    terms = (*_prediction(soft_share, temperature), t.PatientStates(patient_weight, normalise))
+    return (Phase("task", terms, epochs=epochs, learning_rate=learning_rate, layer_map=layer_map),)
+
+
+@_method(
+    "MiniLM: attention and value relations of the last layer, then fine-tuning",
+    "Wang et al. 2020, section 3; with an assistant: distil it first, then name it as the teacher",
+)
+def minilm(
+    layers: Layers,
+    *,
+    transfer_epochs: float = 3.0,
+    transfer_learning_rate: float = 5e-4,
+    epochs: float = 3.0,
+    learning_rate: float = 5e-5,
+) -> tuple[Phase, ...]:
+    relations = (t.Relations(of=("qk", "vv")),)
+    return (
+        Phase("transfer", relations, rows="text", epochs=transfer_epochs, learning_rate=transfer_learning_rate),
+        Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
+    )
+
+
+@_method(
+    "MiniLMv2: query, key and value relations over heads split anew, then fine-tuning",
+    "Wang et al. 2021, section 3; with an assistant: distil it first, then name it as the teacher",
+)
+def minilm_v2(
+    layers: Layers,
+    *,
+    relation_heads: int = 48,
+    teacher_layer: int = 0,
+    transfer_epochs: float = 3.0,
+    transfer_learning_rate: float = 6e-4,
+    epochs: float = 3.0,
+    learning_rate: float = 5e-5,
+) -> tuple[Phase, ...]:
+    relations = (t.Relations(of=("qq", "kk", "vv"), heads=relation_heads, teacher_layer=teacher_layer),)
+    return (
+        Phase("transfer", relations, rows="text", epochs=transfer_epochs, learning_rate=transfer_learning_rate),
+        Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
+    )
+
+
+@_method(
+    "Well-read students: pretraining, then soft labels, then fine-tuning",
+    "Turc et al. 2019, section 3",
+    initialise="random",
+)
+def well_read(
+    layers: Layers,
+    *,
+    pretrain_epochs: float = 3.0,
+    pretrain_learning_rate: float = 1e-4,
+    temperature: float = 1.0,
+    distil_epochs: float = 3.0,
+    distil_learning_rate: float = 3e-4,
+    epochs: float = 3.0,
+    learning_rate: float = 1e-4,
+) -> tuple[Phase, ...]:
+    soft = (t.SoftTargets(1.0, temperature),)
+    return (
+        Phase(
+            "pretrain", (t.MaskedWords(),), rows="text", epochs=pretrain_epochs, learning_rate=pretrain_learning_rate
+        ),
+        Phase("distil", soft, epochs=distil_epochs, learning_rate=distil_learning_rate),
+        Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
+    )
+
+
+@_method(
+    "MobileBERT: feature maps and attention layer after layer, words, then fine-tuning",
+    "Sun et al. 2020, section 3.5 (progressive knowledge transfer); weights of the release",
+)
+def mobilebert(
+    layers: Layers,
+    *,
+    feature_map_weight: float = 100.0,
+    mean_weight: float = 5000.0,
+    variance_weight: float = 5.0,
+    attention_weight: float = 1.0,
+    soft_words_share: float = 0.5,
+    layer_map: str = "uniform",
+    transfer_epochs: float = 3.0,
+    transfer_learning_rate: float = 1.5e-3,
+    words_epochs: float = 3.0,
+    words_learning_rate: float = 1.5e-3,
+    epochs: float = 3.0,
+    learning_rate: float = 5e-5,
+) -> tuple[Phase, ...]:
+    def transfer(depth: int) -> Phase:
+        """Layers up to `depth`: a shared block cannot be frozen below, so the losses of the layers below stay."""
+        terms = (
+            t.FeatureMaps(feature_map_weight, depth),
+            t.FeatureStatistics(mean_weight, depth, variance_weight / mean_weight if mean_weight else 0.0),
+            t.AttentionTransfer(attention_weight, depth),
+        )
+        return Phase(
+            f"layer-{depth}",
+            terms,
+            rows="text",
+            epochs=transfer_epochs / layers.student,
+            learning_rate=transfer_learning_rate,
+            layer_map=layer_map,
+        )
+
+    words = (t.MaskedWords(1 - soft_words_share), t.SoftWords(soft_words_share))
+    return (
+        *(transfer(depth) for depth in range(1, layers.student + 1)),
+        Phase("words", words, rows="text", epochs=words_epochs, learning_rate=words_learning_rate),
+        Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
+    )
+
+
+@_method(
+    "TwinBERT: two towers from a cross-encoder on pairs, their vectors cacheable",
+    "Lu, Jiao and Zhang 2020, section 3",
+    towers=True,
+)
+def twinbert(
+    layers: Layers,
+    *,
+    temperature: float = 2.0,
+    epochs: float = 3.0,
+    learning_rate: float = 5e-5,
+) -> tuple[Phase, ...]:
+    return (Phase("task", (t.TwoTowers(1.0, temperature),), rows="pairs", epochs=epochs, learning_rate=learning_rate),)
+
+
+@_method(
+    "FastBERT: fine-tuning, then exits that follow the model's own last layer",
+    "Liu et al. 2020, section 3",
+    exits=True,
+)
+def fastbert(
+    layers: Layers,
+    *,
+    temperature: float = 2.0,
+    soft_share: float = 0.0,
+    epochs: float = 3.0,
+    learning_rate: float = 2e-5,
+    exits_epochs: float = 5.0,
+    exits_learning_rate: float = 2e-5,
+) -> tuple[Phase, ...]:
+    return (
+        Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
+        Phase("exits", (t.Exits(),), epochs=exits_epochs, learning_rate=exits_learning_rate, trains="exits"),
+    )
+
+
+def _prediction(soft_share: float, temperature: float) -> tuple[t.Term, ...]:
+    """Soft targets and labels, a term without weight left out."""
+    terms = (t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share))
+    return tuple(term for term in terms if term.weight > 0)
+
+
+METHODS: dict[str, Method] = dict(_BUILDERS)
+
+
+def get_method(name: str) -> Method:
+    """The method of that name.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if name not in METHODS:
+        raise InvalidInput(
+            "--method must be a known method (--list-methods)", got=repr(name), repair=suggest(name, list(METHODS))
+        )
+    return METHODS[name]
+
+
+__all__ = ["METHODS", "Layers", "Method", "get_method"]

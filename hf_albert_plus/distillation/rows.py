@@ -1,0 +1,114 @@
+"""The rows that a phase trains on, and how they become batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
+
+from ..errors import InvalidInput
+from ..glue import Task, encode, load_split
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+TEACHER_LOGITS = "teacher_logits"
+_TEXTS = ("query", "document")
+
+
+def task_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
+    """The task's training rows as token ids with labels."""
+    return encode(load_split(data, task, "train"), task, tokenizer, max_length=max_length)
+
+
+def pair_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
+    """The two texts of each row apart, as `query_input_ids`, `document_input_ids` and their kin, with labels."""
+    if len(task.columns) != 2:
+        raise InvalidInput(
+            "two towers need a task with pairs of texts",
+            got=f"{task.name} with the column {task.columns[0]}",
+            repair="use mrpc, qqp, rte, wnli, qnli or mnli",
+        )
+    rows = load_split(data, task, "train")
+
+    def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {"labels": batch["label"]}
+        for name, column in zip(_TEXTS, task.columns, strict=True):
+            encoded = tokenizer(batch[column], truncation=True, max_length=max_length)
+            columns |= {f"{name}_{key}": values for key, values in encoded.items()}
+        lengths = zip(*(columns[f"{name}_input_ids"] for name in _TEXTS), strict=True)
+        columns["length"] = [max(len(ids) for ids in pair) for pair in lengths]
+        return columns
+
+    return rows.map(tokenise, batched=True, remove_columns=rows.column_names, keep_in_memory=True)
+
+
+def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
+    """Text, a paragraph a line and blank lines between documents, as blocks of `max_length` tokens, specials among them.
+    No block crosses documents.
+
+    Raises:
+        InvalidInput: no such file, or no text in it.
+    """
+    from datasets import Dataset
+
+    if not path.is_file():
+        raise InvalidInput("--text must be a text file", got=str(path), repair="check the path")
+
+    def blocks() -> Iterator[dict[str, Any]]:
+        for document in _documents(path):
+            cut = tokenizer(document, truncation=True, max_length=max_length, return_overflowing_tokens=True)
+            for ids in cut["input_ids"]:
+                yield {"input_ids": ids, "attention_mask": [1] * len(ids), "length": len(ids)}
+
+    rows = list(blocks())
+    if not rows:
+        raise InvalidInput("--text must hold text", got=f"none in {path}", repair="give a paragraph a line")
+    return Dataset.from_list(rows)
+
+
+def _documents(path: Path) -> Iterator[str]:
+    lines: list[str] = []
+    with path.open(encoding="utf-8") as stream:
+        for line in stream:
+            if line.strip():
+                lines.append(line.strip())
+            elif lines:
+                yield "\n".join(lines)
+                lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+class Collator:
+    """Pads rows to their longest. Every other column that is not a text's becomes a tensor as it is.
+
+    Args:
+        masks_words: replace 15 % of the tokens anew each time, with the originals as labels (BERT's 80, 10 and 10 %).
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, masks_words: bool = False):
+        self.tokenizer = tokenizer
+        self.masked = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15) if masks_words else None
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        if self.masked is not None:
+            kept = self.tokenizer.model_input_names
+            return dict(self.masked([{name: row[name] for name in kept if name in row} for row in rows]))
+        texts = _TEXTS if "query_input_ids" in rows[0] else (None,)
+        batch: dict[str, torch.Tensor] = {}
+        for text in texts:
+            prefix = "" if text is None else f"{text}_"
+            names = {prefix + name: name for name in self.tokenizer.model_input_names if prefix + name in rows[0]}
+            padded = self.tokenizer.pad(
+                [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
+            )
+            batch |= {column: padded[name] for column, name in names.items()}
+        for name in ("labels", TEACHER_LOGITS):
+            if name in rows[0]:
+                batch[name] = torch.tensor([row[name] for row in rows])
+        return batch
+
+
+__all__ = ["TEACHER_LOGITS", "Collator", "pair_rows", "task_rows", "text_rows"]

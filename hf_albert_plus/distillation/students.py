@@ -1,0 +1,125 @@
+"""Students: any ALBERT-plus architecture, started from its teacher or from a directory of its own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..checkpoints import load_classifier, load_config
+from ..configuration_albert_plus import AlbertPlusConfig
+from ..errors import InvalidInput, suggest
+from ..glue import Task
+from ..initialise import Initialisation, initialise
+from ..twin_albert_plus import AlbertPlusTwinModel
+from ..variants import VARIANTS, student_of, variant_of
+from .methods import Method
+
+HALF = "half"
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+
+
+@dataclass(frozen=True)
+class StudentSettings:
+    """Which student, and where its weights start.
+
+    Attributes:
+        student: `"half"` (all-shared, half the teacher's layers, E ≤ 128), the name of a variant, or a directory: with
+            weights these are its start, with a config.json alone it is an architecture.
+        overrides: config fields that replace those of `"half"` or a variant.
+        initialise: where the weights start; None takes the method's own start. A directory with weights is its own.
+    """
+
+    student: str = HALF
+    overrides: tuple[tuple[str, Any], ...] = ()
+    initialise: Initialisation | None = None
+
+    @property
+    def has_weights(self) -> bool:
+        return any((Path(self.student) / name).is_file() for name in _WEIGHTS)
+
+
+def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusConfig:
+    """The config of a student of a teacher with the config `source`, labels aside.
+
+    Raises:
+        InvalidInput: no such student, one of another family, or values that do not fit together.
+    """
+    overrides = dict(settings.overrides)
+    if Path(settings.student).is_dir():
+        config = load_config(settings.student, option="--student")
+        if not isinstance(config, AlbertPlusConfig):
+            raise InvalidInput(
+                "--student must be an ALBERT-plus model",
+                got=f"{settings.student} of the family {config.model_type}",
+                repair=f"convert it first: albert-plus convert {settings.student} --out …",
+            )
+        if overrides:
+            raise InvalidInput(
+                "--set changes fields of a variant, and a directory has its own",
+                got=", ".join(overrides),
+                repair="leave them out, or give a variant as --student",
+            )
+        return config
+    if settings.student not in (HALF, *VARIANTS):
+        raise InvalidInput(
+            "--student must be a known student or a model directory",
+            got=repr(settings.student),
+            repair=suggest(settings.student, [HALF, *VARIANTS]),
+        )
+    if settings.student == HALF:
+        return student_of(source, overrides=overrides)
+    return variant_of(source, variant=settings.student, overrides=overrides)
+
+
+def student_config(source: Any, *, task: Task, settings: StudentSettings, method: Method) -> AlbertPlusConfig:
+    """The student's config for a task, with the names of its labels in a teacher's config `source`, and with the exits that
+    the method trains: after every layer but the last, unless the config names others."""
+    config = student_architecture(source, settings)
+    config.num_labels = source.num_labels
+    config.id2label, config.label2id = source.id2label, source.label2id
+    config.problem_type = "regression" if task.is_regression else "single_label_classification"
+    if method.exits and not config.exit_layers:
+        config.exit_layers = list(range(1, config.num_hidden_layers))
+        if not config.exit_layers:
+            raise InvalidInput(
+                f"{method.name} needs a student with at least 2 layers, an exit before the last",
+                got="1 layer",
+                repair="use --set num_hidden_layers=2",
+            )
+    return config
+
+
+def start_student(
+    teacher: PreTrainedModel, config: AlbertPlusConfig, *, task: Task, settings: StudentSettings, method: Method
+) -> tuple[PreTrainedModel, str]:
+    """The student at its start, and where that is."""
+    if settings.has_weights and not method.towers:
+        student = load_classifier(settings.student, option="--student", task=task, config=config)
+        return student, f"the weights of {settings.student}"
+    layers = (
+        None if config.num_hidden_layers > teacher.config.num_hidden_layers else _start_layers(teacher, config, method)
+    )
+    student, done = initialise(teacher, config, method=settings.initialise or method.initialise, layers=layers)
+    return (student, done) if not method.towers else _towers(student, done)
+
+
+def _start_layers(teacher: PreTrainedModel, config: AlbertPlusConfig, method: Method) -> list[int] | None:
+    """Layers of the teacher, from 0, that the student's start from."""
+    old, new = teacher.config.num_hidden_layers, config.num_hidden_layers
+    if method.start_layers == "first":
+        return list(range(new))
+    if method.start_layers == "spread":
+        return [round(layer * (old - 1) / max(new - 1, 1)) for layer in range(new)]
+    return None
+
+
+def _towers(classifier: Any, done: str) -> tuple[PreTrainedModel, str]:
+    """A two-tower model with the encoder of a classifier."""
+    towers: Any = AlbertPlusTwinModel(classifier.config)
+    state = classifier.albert_plus.state_dict()
+    towers.albert_plus.load_state_dict({name: state[name] for name in towers.albert_plus.state_dict()})
+    return towers, done
+
+
+__all__ = ["HALF", "StudentSettings", "start_student", "student_architecture", "student_config"]

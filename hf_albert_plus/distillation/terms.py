@@ -1,0 +1,343 @@
+"""Terms: the pure losses, applied to what student and teacher computed for a batch. A phase adds them up by weight."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from . import losses
+from .capture import Capture, Need
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the terms of a phase see.
+
+    Attributes:
+        student, teacher: what each computed; the teacher is None where only its `teacher_logits` are read, or nothing.
+        teacher_logits: `[B, C]`, or `[B, S, V]` of a masked language model.
+        mask_BS: 1 at real tokens.
+        labels: of the rows `[B]`, or of masked tokens `[B, S]` with -100 elsewhere; None where there are none.
+        layers: the teacher's layer, from 1, for each of the student's.
+        projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
+    """
+
+    student: Capture
+    teacher: Capture | None
+    teacher_logits: Any
+    mask_BS: torch.Tensor
+    labels: Any
+    layers: tuple[int, ...]
+    projections: Any
+
+    @property
+    def taught(self) -> Capture:
+        assert self.teacher is not None, "a phase whose terms read the teacher runs it"
+        return self.teacher
+
+    def projection(self, name: str) -> Any:
+        return self.projections[name] if name in self.projections else None  # noqa: SIM401 (a ModuleDict has no get)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A loss with its weight.
+
+    Attributes:
+        needs: what it reads of the student.
+        of_teacher: what it reads of the teacher.
+        projection: the learned map that it uses, if any.
+        paired: whether it reads the layer map.
+        reads_tokens: whether its logits are a masked language model's.
+    """
+
+    weight: float = 1.0
+    needs: ClassVar[frozenset[Need]] = frozenset({"logits"})
+    of_teacher: ClassVar[frozenset[Need]] = frozenset({"logits"})
+    projection: ClassVar[str | None] = None
+    paired: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = False
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(self).__name__)
+        return words.strip().replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Labels(Term):
+    """The task's own loss against the labels: cross-entropy, or squared error in regression."""
+
+    of_teacher = frozenset()
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return batch.student.output.loss
+
+
+@dataclass(frozen=True)
+class SoftTargets(Term):
+    """T²·KL(teacher ‖ student) of the classes at temperature T (Hinton et al. 2015)."""
+
+    temperature: float = 1.0
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.soft_target_loss(batch.student.logits, batch.teacher_logits, temperature=self.temperature)
+
+
+@dataclass(frozen=True)
+class SoftCrossEntropy(Term):
+    """T²·cross-entropy with the teacher's classes at temperature T (TinyBERT, eq. 10)."""
+
+    temperature: float = 1.0
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.soft_cross_entropy_loss(batch.student.logits, batch.teacher_logits, temperature=self.temperature)
+
+
+@dataclass(frozen=True)
+class MaskedWords(Term):
+    """Cross-entropy of the masked words (BERT)."""
+
+    of_teacher = frozenset()
+    reads_tokens = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.masked_lm_loss(batch.student.logits, batch.labels)
+
+
+@dataclass(frozen=True)
+class SoftWords(Term):
+    """T²·KL(teacher ‖ student) of the vocabulary, at every real token (DistilBERT, section 2)."""
+
+    temperature: float = 1.0
+    reads_tokens = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.token_soft_target_loss(
+            batch.student.logits, batch.teacher_logits, batch.mask_BS, temperature=self.temperature
+        )
+
+
+@dataclass(frozen=True)
+class Cosine(Term):
+    """1 - cosine of the last hidden states (DistilBERT, section 2)."""
+
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "hidden"
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        student, teacher = batch.student.hidden_states[-1], batch.taught.hidden_states[-1]
+        projection = batch.projection("hidden")
+        return losses.cosine_loss(projection(student) if projection else student, teacher, batch.mask_BS)
+
+
+@dataclass(frozen=True)
+class HiddenStates(Term):
+    """Squared error of the paired layers' hidden states, summed over the layers (TinyBERT, eq. 8)."""
+
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "hidden"
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        pairs = zip(batch.student.hidden_states[1:], batch.layers, strict=True)
+        return _total(
+            losses.hidden_state_loss(
+                student, batch.taught.hidden_states[layer], batch.mask_BS, projection=batch.projection("hidden")
+            )
+            for student, layer in pairs
+        )
+
+
+@dataclass(frozen=True)
+class Embeddings(Term):
+    """Squared error of the embeddings, as they enter the first layer (TinyBERT, eq. 9)."""
+
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "embedding"
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.embedding_loss(
+            batch.student.hidden_states[0],
+            batch.taught.hidden_states[0],
+            batch.mask_BS,
+            projection=batch.projection("embedding"),
+        )
+
+
+@dataclass(frozen=True)
+class AttentionScores(Term):
+    """Squared error of the paired layers' attention before the softmax, summed over the layers (TinyBERT, eq. 7)."""
+
+    needs = of_teacher = frozenset({"attention"})
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return _total(
+            losses.attention_score_loss(_scores(batch.student, m), _scores(batch.taught, layer - 1), batch.mask_BS)
+            for m, layer in enumerate(batch.layers)
+        )
+
+
+@dataclass(frozen=True)
+class PatientStates(Term):
+    """Squared error of the paired layers' first tokens, the last layer left out (PKD, eq. 7)."""
+
+    normalise: bool = True
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "hidden"
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        if len(batch.layers) < 2:
+            return batch.student.hidden_states[0].new_zeros(())
+        student = torch.stack([state[:, 0] for state in batch.student.hidden_states[1:-1]], dim=1)
+        teacher = torch.stack([batch.taught.hidden_states[layer][:, 0] for layer in batch.layers[:-1]], dim=1)
+        projection = batch.projection("hidden")
+        return losses.patient_loss(projection(student) if projection else student, teacher, normalise=self.normalise)
+
+
+@dataclass(frozen=True)
+class Relations(Term):
+    """KL of softmax(A·Bᵀ/√D) in the last layer, summed over the pairs of A and B (MiniLM, eq. 3 to 5; MiniLMv2, eq. 2).
+
+    Attributes:
+        of: pairs of letters: `qk` and `vv` are MiniLM's; `qq`, `kk` and `vv` v2's.
+        heads: relation heads that the states are split into anew (v2); 0 keeps the model's own.
+        teacher_layer: the teacher's layer, from 1; 0 is its last.
+    """
+
+    of: tuple[str, ...] = ("qk", "vv")
+    heads: int = 0
+    teacher_layer: int = 0
+    needs = of_teacher = frozenset({"attention"})
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return _total(
+            losses.relation_loss(
+                self._pair(batch.student, pair, -1),
+                self._pair(batch.taught, pair, self.teacher_layer - 1),
+                batch.mask_BS,
+            )
+            for pair in self.of
+        )
+
+    def _pair(self, seen: Capture, pair: str, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        states = {"q": seen.queries, "k": seen.keys, "v": seen.values}
+        left, right = (states[letter][layer] for letter in pair)
+        if self.heads:
+            return losses.split_heads(left, self.heads), losses.split_heads(right, self.heads)
+        return left, right
+
+
+@dataclass(frozen=True)
+class FeatureMaps(Term):
+    """Squared error of the normalised feature maps of the first `depth` layers (MobileBERT, eq. 2)."""
+
+    depth: int = 0
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "hidden"
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return _total(
+            losses.feature_map_loss(student, teacher, batch.mask_BS) for student, teacher in _maps(batch, self.depth)
+        )
+
+
+@dataclass(frozen=True)
+class FeatureStatistics(Term):
+    """Squared difference of the feature maps' means and difference of their variances (MobileBERT's release).
+
+    Attributes:
+        variance_weight: of the variances, in units of `weight`.
+    """
+
+    depth: int = 0
+    variance_weight: float = 1.0
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "hidden"
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        terms = [losses.feature_statistics_losses(*maps, batch.mask_BS) for maps in _maps(batch, self.depth)]
+        return _total(mean + self.variance_weight * variance for mean, variance in terms)
+
+
+@dataclass(frozen=True)
+class AttentionTransfer(Term):
+    """Cross-entropy of the attention of the first `depth` layers (MobileBERT, eq. 3)."""
+
+    depth: int = 0
+    needs = of_teacher = frozenset({"attention"})
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return _total(
+            losses.attention_transfer_loss(_scores(batch.student, m), _scores(batch.taught, layer - 1), batch.mask_BS)
+            for m, layer in enumerate(batch.layers[: self.depth])
+        )
+
+
+@dataclass(frozen=True)
+class Exits(Term):
+    """KL of every exit to the model's own last layer, summed over the exits (FastBERT, eq. 8)."""
+
+    needs = frozenset({"logits", "exits"})
+    of_teacher = frozenset()
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.self_distillation_loss(batch.student.output.exit_logits, batch.student.logits)
+
+
+@dataclass(frozen=True)
+class TwoTowers(Term):
+    """T²·cross-entropy of the pair's score with the cross-encoder's (TwinBERT, section 3.4)."""
+
+    temperature: float = 1.0
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return losses.two_tower_loss(batch.student.logits, batch.teacher_logits, temperature=self.temperature)
+
+
+def _total(terms: Any) -> torch.Tensor:
+    return torch.stack(list(terms)).sum()
+
+
+def _scores(seen: Capture, layer: int) -> torch.Tensor:
+    return losses.attention_scores(seen.queries[layer], seen.keys[layer])
+
+
+def _maps(batch: Batch, depth: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Hidden states of the first `depth` layers and of the teacher's that they follow."""
+    projection = batch.projection("hidden")
+    students = batch.student.hidden_states[1 : depth + 1]
+    return [
+        (projection(student) if projection else student, batch.taught.hidden_states[layer])
+        for student, layer in zip(students, batch.layers, strict=False)
+    ]
+
+
+__all__ = [
+    "AttentionScores",
+    "AttentionTransfer",
+    "Batch",
+    "Cosine",
+    "Embeddings",
+    "Exits",
+    "FeatureMaps",
+    "FeatureStatistics",
+    "HiddenStates",
+    "Labels",
+    "MaskedWords",
+    "PatientStates",
+    "Relations",
+    "SoftCrossEntropy",
+    "SoftTargets",
+    "SoftWords",
+    "Term",
+    "TwoTowers",
+]

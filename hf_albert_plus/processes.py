@@ -1,0 +1,63 @@
+"""Stages under `accelerate launch`: all processes train, the first one writes."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .errors import StageConflict
+
+Answer = TypeVar("Answer")
+
+
+def count() -> int:
+    """How many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def wait() -> None:
+    """Until every process is here."""
+    if count() > 1:
+        _state().wait_for_everyone()
+
+
+def first_alone(action: Callable[[], Answer]) -> Answer:
+    """What `action` gives to the first process, in every process.
+
+    Raises:
+        StageConflict: in the others, with the words of the error that the first one raises.
+    """
+    if count() == 1:
+        return action()
+    _state()
+    from accelerate.utils import broadcast_object_list
+
+    answer: list[Any] = [None, None]
+    failure: Exception | None = None
+    if is_first():
+        try:
+            answer[0] = action()
+        except Exception as error:
+            failure, answer[1] = error, str(error)
+    broadcast_object_list(answer)
+    if failure is not None:
+        raise failure
+    if answer[1] is not None:
+        raise StageConflict(answer[1])
+    return answer[0]
+
+
+def _state() -> Any:
+    """The connection between the processes, made once; gloo where there is no accelerator."""
+    import torch
+    from accelerate import PartialState
+
+    cpu = not torch.accelerator.is_available()
+    return PartialState(cpu=True, backend="gloo") if cpu else PartialState()
+
+
+__all__ = ["count", "first_alone", "is_first", "wait"]
