@@ -35,7 +35,7 @@ def intervals(sample: Sample, task: Task, *, seed: int = 0) -> dict[str, list[fl
         Metric -> low and high in points; None where a draw leaves it undefined.
     """
     (values,) = _draw_medians([sample], task, seed=seed)
-    return {name: _interval(drawn) for name, drawn in values.items()}
+    return {name: percentile_interval(drawn) for name, drawn in values.items()}
 
 
 def difference(row: Sample, baseline: Sample, task: Task, *, seed: int = 0) -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def difference(row: Sample, baseline: Sample, task: Task, *, seed: int = 0) -> d
     """
     name = task.metrics[0]
     ours, theirs = _draw_medians([row, baseline], task, seed=seed, metrics=(name,))
-    interval = _interval(ours[name] - theirs[name])
+    interval = percentile_interval(ours[name] - theirs[name])
     if interval is None:
         return None
     return {"metric": name, "interval": interval, "verdict": verdict(interval)}
@@ -82,10 +82,11 @@ def _draw_medians(
     return [{name: numpy.concatenate(parts) for name, parts in values.items()} for values in found]
 
 
-def _interval(values: numpy.ndarray) -> list[float] | None:
+def percentile_interval(values: numpy.ndarray) -> list[float] | None:
+    """The middle `LEVEL` percent of drawn values; None where a draw left one undefined."""
     if numpy.isnan(values).any():
         return None
     return [round(float(bound), 3) for bound in numpy.percentile(values, [50 - LEVEL / 2, 50 + LEVEL / 2])]
 
 
-__all__ = ["DRAWS", "LEVEL", "Sample", "difference", "intervals", "verdict"]
+__all__ = ["DRAWS", "LEVEL", "Sample", "difference", "intervals", "percentile_interval", "verdict"]

@@ -1,222 +1,27 @@
 """Two towers as a search engine: documents are encoded once, each query then meets all of them."""
 
-import hashlib
-import os
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from hf_albert_plus import AlbertPlusTwinModel
-from hf_albert_plus.checkpoints import from_pretrained, load_config
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.bootstrap import DRAWS, LEVEL
+from hf_albert_plus.eval.document_index import Towers, index, open_towers
 from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.ranking import mean_interval, mean_ranks, recall_at, reciprocal_ranks, roc_auc
 from hf_albert_plus.eval.timing import elapsed_ms
-from hf_albert_plus.export.batching import TOKEN_BUDGET, pad_rows, token_batches
-from hf_albert_plus.export.engines import model_hash, physical_cores
-from hf_albert_plus.finetune import fits_positions
-from hf_albert_plus.glue import Task, data_parent, load_split, load_tokenizer
-from hf_albert_plus.heads import architecture_of
+from hf_albert_plus.export.engines import physical_cores
+from hf_albert_plus.glue import Task, data_parent, load_split
 from hf_albert_plus.progress import track
-from hf_albert_plus.records import file_sha256
 
 # Tasks whose label 1 says that the second text answers the first.
 TASKS = ("mrpc", "qqp")
 # Re-encoding documents for every query is timed on this many at most.
 TIMED_DOCUMENTS = 100
 ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class Towers:
-    """An opened two-tower model.
-
-    Attributes:
-        sha256: hash of all that decides a vector: weights, config and tokenizer.
-        max_length: of a text in tokens; the rest is cut.
-    """
-
-    model: AlbertPlusTwinModel
-    tokenizer: Any
-    sha256: str
-    max_length: int
-
-    @torch.no_grad()
-    def encode(self, texts: list[str], *, description: str | None = None) -> torch.Tensor:
-        """Vectors of texts.
-
-        Shape: `[texts, hidden]`.
-        """
-        encoded = self.tokenizer(texts, truncation=True, max_length=self.max_length)
-        rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
-        batches = token_batches([len(row["input_ids"]) for row in rows], budget=TOKEN_BUDGET)
-        vectors = torch.empty(len(texts), self.model.config.hidden_size)
-        for batch in track(batches, total=len(batches), description=description):
-            vectors[batch] = self.model.encode(**pad_rows([rows[row] for row in batch], self.tokenizer))
-        return vectors
-
-    @torch.no_grad()
-    def cross(self, queries: torch.Tensor, documents: torch.Tensor) -> numpy.ndarray:
-        """Logits of pairs of vectors; one query `[1, hidden]` meets all documents.
-
-        Shape: `[pairs, hidden]` twice -> `[pairs]`.
-
-        Raises:
-            InvalidInput: logits that are not finite, which would rank before all others.
-        """
-        logits: numpy.ndarray = self.model.cross(queries, documents).numpy()
-        if not numpy.isfinite(logits).all():
-            raise InvalidInput(
-                "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
-            )
-        return logits
-
-
-def open_towers(directory: str | Path, *, max_length: int = 128) -> Towers:
-    """Opens a two-tower model in fp32.
-
-    Raises:
-        InvalidInput: another architecture, weights missing or left over, or fewer positions than `max_length`.
-    """
-    config = load_config(directory, option="DIR")
-    if architecture_of(config) != AlbertPlusTwinModel.__name__:
-        raise InvalidInput(
-            "DIR must hold two towers (AlbertPlusTwinModel)",
-            got=f"{architecture_of(config)} in {directory}",
-            repair="score a classifier with albert-plus eval",
-        )
-    fits_positions(config, max_length)
-    model, report = from_pretrained(AlbertPlusTwinModel, directory, option="DIR")
-    wrong = sorted({*report["missing_keys"], *report["unexpected_keys"]})
-    if wrong:
-        raise InvalidInput(
-            "DIR must hold the weights of AlbertPlusTwinModel and no others",
-            got=f"{len(wrong)} missing or unread ({wrong[0]} …) in {directory}",
-            repair="check that config and weights belong together",
-        )
-    read = [path for path in sorted(Path(directory).iterdir()) if path.name in _READ]
-    parts = [model_hash(directory, "torch"), *(f"{path.name} {file_sha256(path)}" for path in read)]
-    return Towers(model.eval(), load_tokenizer(directory, config), _sha256(parts), max_length)
-
-
-_READ = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model"}
-
-
-def _sha256(lines: list[str]) -> str:
-    """Each line with its length before it, so that no two lists run together into one."""
-    return hashlib.sha256("".join(f"{len(line)} {line}\n" for line in lines).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class DocumentIndex:
-    """Vectors of documents in the order of their texts, and hashes of what they were made from.
-
-    Attributes:
-        vectors: `[documents, hidden]`.
-        made_from: what -> its hash or value.
-    """
-
-    vectors: torch.Tensor
-    made_from: dict[str, str]
-
-    @classmethod
-    def build(cls, towers: Towers, texts: list[str]) -> "DocumentIndex":
-        return cls(towers.encode(texts, description="encode documents"), _origin(towers, texts))
-
-    def save(self, path: Path) -> None:
-        """Writes a safetensors file under a temporary name and renames it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        save_file({"vectors": self.vectors}, temporary, metadata=self.made_from)
-        os.replace(temporary, path)
-
-    @classmethod
-    def load(cls, path: Path, towers: Towers, texts: list[str]) -> "DocumentIndex":
-        """Reads the index of these texts by this model.
-
-        Raises:
-            InvalidInput: no index, or one of other texts, in another order, of another model or length.
-        """
-        expected = _origin(towers, texts)
-        try:
-            with safe_open(path, "pt") as file:
-                made_from = file.metadata() or {}
-                stale = [what for what, value in expected.items() if made_from.get(what) != value]
-                if not stale:
-                    return cls(file.get_tensor("vectors"), made_from)
-        except (OSError, SafetensorError) as error:
-            raise InvalidInput(
-                "an index must be a readable safetensors file", got=f"{path} ({error})", repair="remove it"
-            ) from None
-        raise InvalidInput(
-            "an index must be of this model and these documents, in their order",
-            got=f"{path}, made from another {' and another '.join(stale)}",
-            repair="remove it, and it is made again",
-        )
-
-
-def _origin(towers: Towers, texts: list[str]) -> dict[str, str]:
-    return {"model": towers.sha256, "list of documents": _sha256(texts), "--max-length": str(towers.max_length)}
-
-
-def index(towers: Towers, texts: list[str], *, file: Path | None = None) -> DocumentIndex:
-    """The index in `file`; it is made, and kept there, where there is none.
-
-    Raises:
-        InvalidInput: the file is stale.
-    """
-    if file is not None and file.exists():
-        return DocumentIndex.load(file, towers, texts)
-    made = DocumentIndex.build(towers, texts)
-    if file is not None:
-        made.save(file)
-    return made
-
-
-def mean_ranks(scores: numpy.ndarray, chosen: list[int]) -> numpy.ndarray:
-    """Ranks of chosen documents among all, 1 the best; equal scores share the mean of their ranks, so that a model that
-    scores all alike gains nothing.
-
-    Shape: `[documents]` -> `[chosen]`.
-    """
-    ours = scores[chosen][:, None]
-    return (scores > ours).sum(axis=1) + ((scores == ours).sum(axis=1) + 1) / 2
-
-
-def reciprocal_ranks(ranks: list[numpy.ndarray]) -> numpy.ndarray:
-    """1 / rank of each query's best positive, in points, `[queries]`; their mean is MRR."""
-    return numpy.array([100 / of_query.min() for of_query in ranks])
-
-
-def recall_at(ranks: list[numpy.ndarray], k: int) -> float:
-    """Share of a query's positives that rank at most k, mean over the queries, in points."""
-    return float(numpy.mean([100 * (of_query <= k).mean() for of_query in ranks]))
-
-
-def roc_auc(scores: numpy.ndarray, labels: numpy.ndarray) -> float | None:
-    """How often a positive scores above a negative, ties counting half (Mann and Whitney, 1947), in points; None where
-    one of them is missing."""
-    positives, negatives = int((labels == 1).sum()), int((labels != 1).sum())
-    if not positives or not negatives:
-        return None
-    _, place, counts = numpy.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (numpy.cumsum(counts) - (counts - 1) / 2)[place]
-    above = ranks[labels == 1].sum() - positives * (positives + 1) / 2
-    return float(100 * above / (positives * negatives))
-
-
-def mean_interval(values: numpy.ndarray, *, seed: int = 0) -> list[float]:
-    """Percentile interval of a mean, its values drawn with replacement (Efron and Tibshirani, 1993, ch. 13)."""
-    generator = numpy.random.default_rng(seed)
-    means = [values[generator.integers(len(values), size=len(values))].mean() for _ in range(DRAWS)]
-    return [round(float(bound), 3) for bound in numpy.percentile(means, [50 - LEVEL / 2, 50 + LEVEL / 2])]
 
 
 def retrieve(
@@ -315,15 +120,4 @@ def _latency(towers: Towers, queries: list[str], documents: list[str], vectors: 
     }
 
 
-__all__ = [
-    "DocumentIndex",
-    "Towers",
-    "index",
-    "mean_interval",
-    "mean_ranks",
-    "open_towers",
-    "recall_at",
-    "reciprocal_ranks",
-    "retrieve",
-    "roc_auc",
-]
+__all__ = ["retrieve"]

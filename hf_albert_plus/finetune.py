@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from . import processes
 from .errors import InvalidInput
 from .glue import Task, data_parent, encode, load_split, load_tokenizer
 from .records import Record, parent, run_stage
@@ -51,8 +52,9 @@ def finetune(
             description=f"fine-tune {task.name}",
             checkpoint_seconds=checkpoint_seconds,
         )
-        classifier.save_pretrained(directory)
-        tokenizer.save_pretrained(directory)
+        if processes.is_first():
+            classifier.save_pretrained(directory)
+            tokenizer.save_pretrained(directory)
         return {**result, "parameters": classifier.num_parameters()}
 
     return run_stage(

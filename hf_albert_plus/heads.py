@@ -31,7 +31,7 @@ def head_of(architecture: str, *, option: str) -> str:
         InvalidInput: none of `HEADS`.
     """
     for head in HEADS:
-        if architecture.endswith(head) and not architecture.endswith("LMHeadModel"):
+        if architecture.endswith(head) and not architecture.endswith(("LMHeadModel", "TwinModel")):
             return head
     raise InvalidInput(
         f"{option} must be an encoder with one of the heads {', '.join(HEADS)}",

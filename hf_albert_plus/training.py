@@ -142,7 +142,7 @@ def train(
         args=arguments,
         train_dataset=rows,
         data_collator=collator,
-        callbacks=[progress, _Checkpoints(checkpoint_seconds, resumed_from)],
+        callbacks=[progress, _Checkpoints(checkpoint_seconds, resumed_from), _Epochs(collator)],
     )
     from transformers.trainer_callback import PrinterCallback
 
@@ -154,7 +154,8 @@ def train(
         progress.close()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry] or [outcome.training_loss]
     if not all(math.isfinite(loss) for loss in losses) or not all(p.isfinite().all() for p in model.parameters()):
-        discard(checkpoints)
+        if processes.is_first():
+            discard(checkpoints)
         raise InvalidInput(
             "training must keep losses and weights finite",
             got="NaN or infinity",
@@ -251,6 +252,17 @@ class _Checkpoints(TrainerCallback):
             if older != newest:
                 (older / _COMPLETE).unlink(missing_ok=True)
                 shutil.rmtree(older)
+
+
+class _Epochs(TrainerCallback):
+    """Tells a collator that draws (see `RowDraws`) which epoch it is in."""
+
+    def __init__(self, collator: Any):
+        self.draws = getattr(collator, "draws", None)
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        if self.draws is not None:
+            self.draws.epoch = int((state.epoch or 0) + 1e-6)
 
 
 class _Progress(TrainerCallback):

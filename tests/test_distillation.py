@@ -24,6 +24,7 @@ from hf_albert_plus.distillation.trainer import Distiller
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.finetune import finetune
 from hf_albert_plus.glue import get_task
+from hf_albert_plus.pretraining.masking import DynamicMasking, smoothed_weights
 from hf_albert_plus.records import fingerprint, read_record
 from hf_albert_plus.training import TrainSettings
 from tests.conftest import SMALL, invoke, pair_inputs, randomise, small_config
@@ -270,7 +271,7 @@ def test_mobileberts_phases_switch_on_layer_after_layer():
     assert 0 < values[0] < values[1]
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not row.towers])
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not (row.towers or row.own_vocabulary)])
 def test_a_batchs_loss_is_the_mean_of_its_rows_alone(method):
     """So neither padding nor the number of processes changes it: for every phase of every method."""
     for phase in METHODS[method].phases(
@@ -331,6 +332,21 @@ def test_exit_layers_that_cannot_be_are_refused(layers):
         small_config(exit_layers=layers)
 
 
+def test_exits_stay_out_of_a_conversion_and_of_an_export(tmp_path):
+    import onnx
+
+    from hf_albert_plus.conversion import from_albert_plus
+    from tests.conftest import exported_graph
+
+    model = hf_albert_plus.AlbertPlusForSequenceClassification(small_config(embedding_size=32, exit_layers=[2]))
+    with pytest.raises(InvalidInput, match=r"exit_layers \[2\]"):
+        from_albert_plus(model, to="bert")
+    exported_graph(tmp_path / "model.onnx", exit_layers=[2])
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    assert [output.name for output in graph.output] == ["logits"]
+    assert not [tensor.name for tensor in graph.initializer if "exit" in tensor.name]
+
+
 # The teacher's logits
 
 
@@ -365,6 +381,61 @@ def test_logits_are_cached_only_where_the_teacher_sees_the_same_and_nothing_else
     assert _phase(method, phase).caches_logits == cached
 
 
+# Masked words
+
+
+def test_masks_are_what_bert_says_by_count(encoder_dir):
+    """15 % of the tokens that are no specials; of them 80 % the mask token, 10 % a random one, 10 % themselves."""
+    tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
+    masking = DynamicMasking(tokenizer, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    words = [i for i in range(len(tokenizer)) if i not in tokenizer.all_special_ids]
+    masked = replaced = kept = 0
+    for _ in range(400):
+        picked = torch.randint(len(words), (50,), generator=generator).tolist()
+        ids = [tokenizer.cls_token_id, *(words[i] for i in picked), tokenizer.sep_token_id]
+        seen, labels = masking(ids)
+        assert labels[0] == labels[-1] == -100
+        assert all(label in (-100, true) for label, true in zip(labels, ids, strict=True))
+        assert all(new == true for new, label, true in zip(seen, labels, ids, strict=True) if label == -100)
+        places = [i for i, label in enumerate(labels) if label != -100]
+        masked += len(places)
+        replaced += sum(seen[i] == tokenizer.mask_token_id for i in places)
+        kept += sum(seen[i] == ids[i] for i in places)
+    # Four standard deviations of binomial counts.
+    assert masked / 20000 == pytest.approx(0.15, abs=4 * (0.15 * 0.85 / 20000) ** 0.5)
+    assert replaced / masked == pytest.approx(0.8, abs=4 * (0.8 * 0.2 / masked) ** 0.5 + 0.1 / len(tokenizer))
+    assert kept / masked == pytest.approx(0.1, abs=4 * (0.1 * 0.9 / masked) ** 0.5 + 0.1 / len(tokenizer))
+
+
+def test_a_mask_belongs_to_its_row_and_epoch(encoder_dir):
+    tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
+    masking, again = (DynamicMasking(tokenizer, seed=1) for _ in range(2))
+    rows = [list(range(10, 60)), list(range(30, 80))]
+    first = [masking(ids) for ids in rows]
+    assert first == [again(ids) for ids in reversed(rows)][::-1]
+    assert first != [DynamicMasking(tokenizer, seed=2)(ids) for ids in rows]
+    masking.draws.epoch = 1
+    assert first != [masking(ids) for ids in rows]
+
+
+def test_rare_words_are_masked_more_often(encoder_dir):
+    """count^-0.7: a word seen 100 times is masked 25 times less often than one seen once."""
+    tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
+    weights = smoothed_weights([[20] * 100, [21]], vocabulary=len(tokenizer), smoothing=0.7)
+    assert weights[20] == pytest.approx(100**-0.7)
+    assert weights[21] == weights[22] == 1
+    masking = DynamicMasking(tokenizer, seed=0, weights=weights)
+    ids = [20] * 20 + [21] * 20
+    counts = torch.zeros(2)
+    for epoch in range(600):
+        masking.draws.epoch = epoch
+        labels = torch.tensor(masking(ids)[1])
+        counts += torch.tensor([(labels == 20).sum(), (labels == 21).sum()])
+    assert counts.sum() / (600 * 40) == pytest.approx(0.15, abs=0.01)
+    assert counts[0] / counts[1] == pytest.approx(100**-0.7, rel=0.25)
+
+
 def test_text_is_cut_into_blocks_within_documents(text, encoder_dir):
     tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
     rows = text_rows(text, tokenizer, max_length=32)
@@ -378,7 +449,8 @@ def test_text_is_cut_into_blocks_within_documents(text, encoder_dir):
 # The stage
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+# A student of its own vocabulary is a directory with a tokenizer: `test_dual_training` makes one.
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not row.own_vocabulary])
 def test_every_method_makes_a_student_and_leaves_the_teacher_alone(method, teachers, masked_lm, data_dir, tmp_path):
     teacher = teachers / "mrpc"
     before = fingerprint(teacher)
@@ -479,31 +551,42 @@ def _invoke_words(teacher, data_dir, out, *more):
             "--learning-rate", 1e-3, "--precision", "fp32", "--batch-size", 8, "--out", out, *more]  # fmt: skip
 
 
-def test_killed_in_its_second_phase_it_goes_on_to_the_same_weights(teachers, data_dir, tmp_path):
-    settings = replace(QUICK, batch_size=4)
-    common = {"data": str(data_dir), "task": get_task("sst2"), "settings": settings, "checkpoint_seconds": 0}
-    method = _settings(
-        "tinybert", epochs=None, values=(("general_epochs", 0.3), ("intermediate_epochs", 1.0), ("epochs", 0.5))
-    )
-    distill(str(teachers / "sst2"), output=tmp_path / "whole", method=method, **common)
-    program = f"""
-import sys; sys.path.insert(0, {os.getcwd()!r})
-from tests.test_distillation import *
-from tests.test_distillation import _settings
-distill({str(teachers / "sst2")!r}, output=__import__("pathlib").Path({str(tmp_path / "killed")!r}), data={str(data_dir)!r},
-        task=get_task("sst2"), settings=replace(QUICK, batch_size=4), checkpoint_seconds=0,
-        method=_settings("tinybert", epochs=None, values=(("general_epochs", 0.3), ("intermediate_epochs", 1.0), ("epochs", 0.5))))
+def test_killed_in_its_second_phase_it_goes_on_to_the_same_weights(teachers, masked_lm, data_dir, tmp_path):
+    """DistilBERT's masks and the classifier's dropout, drawn anew in every epoch, are those of a run that was let alone."""
+    source = str(teachers / "sst2")
+
+    def words(out, *more):
+        return [
+            "distill", "--method", "mobilebert", "--teacher", source, "--general-teacher", str(masked_lm), "--data", str(data_dir),
+            "--task", "sst2", "--phases", "layer-1,words,task", "--batch-size", "4", "--max-length", "32", "--precision", "fp32",
+            "--set", "transfer_epochs=0.4", "--set", "words_epochs=2", "--epochs", "0.5", "--learning-rate", "1e-3",
+            "--set", "layer_map=uniform", "--threads", "1", "--out", str(out), *more,
+        ]  # fmt: skip
+
+    program = """
+import sys
+from hf_albert_plus.distillation import run
+whole = run.train
+run.train = lambda *args, **options: whole(*args, **{**options, "checkpoint_seconds": 0})
+from hf_albert_plus.cli import main
+sys.argv = ["albert-plus", *sys.argv[1:]]
+main()
 """
-    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    start = [sys.executable, "-c", program]
+    process = subprocess.Popen([*start, *words(tmp_path / "killed")], stderr=subprocess.DEVNULL, env=environment)
     checkpoints = tmp_path / "killed.partial" / "checkpoints"
-    while not list(checkpoints.glob("1-intermediate/checkpoint-*[4-9]/complete")):
+    # In its second epoch, which has 24 steps.
+    while not list(checkpoints.glob("1-words/checkpoint-3?/complete")):
         assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.02)
+        time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert (checkpoints / "0-general.json").is_file()
-    record = distill(str(teachers / "sst2"), output=tmp_path / "killed", method=method, **common)
-    assert record.result["phases"]["intermediate"]["resumed_at_step"] > 0
+    assert (checkpoints / "0-layer-1.json").is_file()
+    for out in ("whole", "killed"):
+        subprocess.run([*start, *words(tmp_path / out)], check=True, capture_output=True, env=environment)
+    record = read_record(tmp_path / "killed")
+    assert record.result["phases"]["words"]["resumed_at_step"] > 24
     whole, again = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 

@@ -22,8 +22,9 @@ import hf_albert_plus as plus
 from hf_albert_plus.cli.retrieval import retrieve as verb
 from hf_albert_plus.distillation.losses.two_towers import two_tower_loss
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval import retrieval
-from hf_albert_plus.eval.retrieval import DocumentIndex, index, open_towers, retrieve
+from hf_albert_plus.eval import ranking
+from hf_albert_plus.eval.document_index import DocumentIndex, index, open_towers
+from hf_albert_plus.eval.retrieval import retrieve
 from hf_albert_plus.glue import get_task, load_split
 from tests.conftest import pair_inputs, randomise, small_config
 
@@ -291,13 +292,13 @@ def test_ranks_and_what_is_made_of_them(distinct):
     scores = generator.integers(distinct, size=(40, 30)).astype(float)
     answers = [sorted(generator.choice(30, size=generator.integers(1, 5), replace=False)) for _ in range(40)]
     expected = [_search_by_sorting(list(row), chosen) for row, chosen in zip(scores, answers, strict=True)]
-    ranks = [retrieval.mean_ranks(row, chosen) for row, chosen in zip(scores, answers, strict=True)]
+    ranks = [ranking.mean_ranks(row, chosen) for row, chosen in zip(scores, answers, strict=True)]
     for ours, theirs in zip(ranks, expected, strict=True):
         assert ours.tolist() == theirs
-    assert retrieval.reciprocal_ranks(ranks) == pytest.approx([100 / min(of_query) for of_query in expected])
+    assert ranking.reciprocal_ranks(ranks) == pytest.approx([100 / min(of_query) for of_query in expected])
     for k in (1, 10):
         shares = [sum(rank <= k for rank in of_query) / len(of_query) for of_query in expected]
-        assert retrieval.recall_at(ranks, k) == pytest.approx(100 * sum(shares) / len(shares))
+        assert ranking.recall_at(ranks, k) == pytest.approx(100 * sum(shares) / len(shares))
 
 
 def test_mrr_of_single_answers_is_scikit_learns():
@@ -305,32 +306,32 @@ def test_mrr_of_single_answers_is_scikit_learns():
     generator = numpy.random.default_rng(1)
     scores, answers = generator.random((25, 12)), generator.integers(12, size=25)
     theirs = label_ranking_average_precision_score(numpy.eye(12, dtype=int)[answers], scores)
-    ranks = [retrieval.mean_ranks(row, [int(answer)]) for row, answer in zip(scores, answers, strict=True)]
-    assert retrieval.reciprocal_ranks(ranks).mean() == pytest.approx(100 * theirs)
+    ranks = [ranking.mean_ranks(row, [int(answer)]) for row, answer in zip(scores, answers, strict=True)]
+    assert ranking.reciprocal_ranks(ranks).mean() == pytest.approx(100 * theirs)
 
 
 def test_equal_scores_gain_nothing():
-    ranks = retrieval.mean_ranks(numpy.zeros(9), [0, 4])
+    ranks = ranking.mean_ranks(numpy.zeros(9), [0, 4])
     assert ranks.tolist() == [5, 5]
-    assert retrieval.recall_at([ranks], 1) == 0
+    assert ranking.recall_at([ranks], 1) == 0
 
 
 @pytest.mark.parametrize("distinct", [4, 1000])
 def test_roc_auc_is_scikit_learns(distinct):
     generator = numpy.random.default_rng(2)
     scores, labels = generator.integers(distinct, size=200), generator.integers(2, size=200)
-    assert retrieval.roc_auc(scores, labels) == pytest.approx(100 * roc_auc_score(labels, scores))
-    assert retrieval.roc_auc(scores, numpy.ones(200)) is None
+    assert ranking.roc_auc(scores, labels) == pytest.approx(100 * roc_auc_score(labels, scores))
+    assert ranking.roc_auc(scores, numpy.ones(200)) is None
 
 
 def test_interval_of_a_mean():
     """Wide enough for the normal approximation's 1.96 standard errors, and a point where nothing varies."""
     values = numpy.random.default_rng(3).normal(50, 10, size=400)
-    low, high = retrieval.mean_interval(values)
+    low, high = ranking.mean_interval(values)
     error = 1.96 * values.std() / math.sqrt(400)
     assert (low, high) == pytest.approx((values.mean() - error, values.mean() + error), abs=0.2)
-    assert retrieval.mean_interval(values) == [low, high]
-    assert retrieval.mean_interval(numpy.full(7, 25.0)) == [25, 25]
+    assert ranking.mean_interval(values) == [low, high]
+    assert ranking.mean_interval(numpy.full(7, 25.0)) == [25, 25]
 
 
 @pytest.fixture(scope="module")

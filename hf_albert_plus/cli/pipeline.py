@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_config
-from ..distillation import DEFAULT, DistilSettings, StudentSettings, distill, student_architecture
+from ..distillation import (
+    DEFAULT,
+    DistilSettings,
+    Layers,
+    StudentSettings,
+    distill,
+    get_method,
+    student_architecture,
+)
 from ..errors import InvalidInput, suggest
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
@@ -135,13 +143,21 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
     from hf_albert_plus.eval.shapes import check_shapes, parse_shapes
 
     source = load_config(teacher, option="--teacher")
-    configs = {"the teacher": source, "the student": student_architecture(source, settings.architecture)}
+    student = student_architecture(source, settings.architecture)
+    configs = {"the teacher": source, "the student": student}
+    if get_method(settings.method).towers:
+        raise InvalidInput(
+            "run makes classifiers",
+            got=f"--method {settings.method}, which makes two towers",
+            repair=f"use albert-plus distill --method {settings.method}, then albert-plus retrieve",
+        )
     for name, config in configs.items():
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
         for role in ROLES:
             settings.training(task, role)
+        settings.distillation(task).chosen(Layers(student.num_hidden_layers, source.num_hidden_layers))
         for split in ("train", *task.rows.values()):
             load_split(data, task, split)
 

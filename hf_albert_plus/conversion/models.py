@@ -134,7 +134,8 @@ def _mend(
 def _obstacles(ours: AlbertPlusConfig, *, head: str, to: str) -> list[str]:
     """What that architecture cannot compute."""
     wanted = {"norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
-              "trigram_embeddings": False, **({"pooler": "tanh"} if head in _POOLED else {})}  # fmt: skip
+              "trigram_embeddings": False, **({"pooler": "tanh"} if head in _POOLED else {}),
+              **({"exit_layers": None} if head == "ForSequenceClassification" else {})}  # fmt: skip
     obstacles = [f"{name} {getattr(ours, name)!r}" for name, value in wanted.items() if getattr(ours, name) != value]
     if to == "bert" and ours.embedding_size != ours.hidden_size:
         obstacles.append(f"embedding_size {ours.embedding_size} beside hidden_size {ours.hidden_size}")

@@ -12,6 +12,7 @@ from ..finetune import fits_positions
 from ..glue import TASKS, Task, data_parent
 from ..records import Record, file_sha256, parent, run_stage
 from ..training import TrainSettings
+from .dual_training.vocabularies import check_own_vocabulary
 from .methods import Layers, Method, get_method
 from .phases import Phase
 from .students import StudentSettings, student_architecture, student_config
@@ -163,6 +164,8 @@ def check_distillation(
     source = load_config(teacher, option="--teacher")
     if method.text is not None and not method.text.is_file():
         raise InvalidInput("--text must be a text file", got=str(method.text), repair="check the path")
+    if method.row.own_vocabulary:
+        check_own_vocabulary(method.student.student, teacher=method.general_teacher or teacher, method=method.method)
     config = student_architecture(source, method.student)
     layers = Layers(student=config.num_hidden_layers, teacher=source.num_hidden_layers)
     phases = method.chosen(layers)

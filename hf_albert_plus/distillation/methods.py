@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ..errors import InvalidInput, suggest
 from ..initialise import Initialisation
 from . import terms as t
+from .dual_training.terms import MixedWords, SharedProjections
 from .phases import Phase
 
 _BUILDERS: dict[str, "Method"] = {}
@@ -39,6 +40,7 @@ class Method:
             0, 2, 4, 7, 9, 11 of 12); None for all that a block stands for.
         exits: whether the student gets exits.
         towers: whether the student is a two-tower model.
+        own_vocabulary: whether the student has to be a directory with a tokenizer of other words than the teacher's.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Method:
     start_layers: Literal["first", "spread"] | None = None
     exits: bool = False
     towers: bool = False
+    own_vocabulary: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -150,6 +153,7 @@ def distilbert(
     soft_words_weight: float = 5.0,
     masked_words_weight: float = 2.0,
     cosine_weight: float = 1.0,
+    mask_smoothing: float = 0.7,
     general_epochs: float = 3.0,
     general_learning_rate: float = 5e-4,
     soft_share: float = 0.5,
@@ -157,8 +161,9 @@ def distilbert(
     learning_rate: float = 5e-5,
 ) -> tuple[Phase, ...]:
     words = (t.SoftWords(soft_words_weight, temperature), t.MaskedWords(masked_words_weight), t.Cosine(cosine_weight))
+    general = {"epochs": general_epochs, "learning_rate": general_learning_rate, "mask_smoothing": mask_smoothing}
     return (
-        Phase("general", words, rows="text", epochs=general_epochs, learning_rate=general_learning_rate),
+        Phase("general", words, rows="text", **general),  # type: ignore[arg-type]
         Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
     )
 
@@ -356,6 +361,37 @@ def fastbert(
         Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
         Phase("exits", (t.Exits(),), epochs=exits_epochs, learning_rate=exits_learning_rate, trains="exits"),
     )
+
+
+@_method(
+    "Extreme compression: masked words in two vocabularies, the teacher trained beside the student, then fine-tuning",
+    "Zhao et al. 2019, section 3; weight and rates are this project's, for losses that are means and AdamW",
+    initialise="random",
+    own_vocabulary=True,
+)
+def extreme(
+    layers: Layers,
+    *,
+    dual_share: float = 0.5,
+    projection_weight: float = 1.0,
+    projection: str = "both",
+    layer_map: str = "uniform",
+    dual_epochs: float = 3.0,
+    dual_learning_rate: float = 1e-4,
+    epochs: float = 3.0,
+    learning_rate: float = 5e-5,
+) -> tuple[Phase, ...]:
+    terms = (MixedWords(), t.MaskedWords(), SharedProjections(projection_weight, projection))
+    dual = Phase(
+        "dual",
+        tuple(term for term in terms if term.weight > 0),
+        rows="text",
+        epochs=dual_epochs,
+        learning_rate=dual_learning_rate,
+        layer_map=layer_map,
+        dual_share=dual_share,
+    )
+    return dual, Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate)
 
 
 def _prediction(soft_share: float, temperature: float) -> tuple[t.Term, ...]:

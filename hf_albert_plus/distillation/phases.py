@@ -20,6 +20,9 @@ class Phase:
         epochs: passes over the rows.
         layer_map: see `layer_map`.
         trains: what is trained: everything, or the exits alone.
+        mask_smoothing: words are masked in proportion to count^-this.
+        dual_share: the share of the words that the teacher reads in the student's vocabulary, where it is trained beside
+            the student; None where it teaches as it is.
     """
 
     name: str
@@ -29,6 +32,8 @@ class Phase:
     learning_rate: float = 5e-5
     layer_map: str = "uniform"
     trains: Literal["all", "exits"] = "all"
+    mask_smoothing: float = 0.0
+    dual_share: float | None = None
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -42,6 +47,10 @@ class Phase:
     def reads_tokens(self) -> bool:
         """Whether student and teacher are masked language models in it."""
         return any(term.reads_tokens for term in self.terms)
+
+    @property
+    def trains_teacher(self) -> bool:
+        return self.dual_share is not None
 
     @property
     def masks_words(self) -> bool:

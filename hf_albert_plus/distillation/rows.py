@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedTokenizerBase
 
 from ..errors import InvalidInput
 from ..glue import Task, encode, load_split
+from ..pretraining.masking import IGNORED, DynamicMasking
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,7 +59,7 @@ def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int
         raise InvalidInput("--text must be a text file", got=str(path), repair="check the path")
 
     def blocks() -> Iterator[dict[str, Any]]:
-        for document in _documents(path):
+        for document in documents(path):
             cut = tokenizer(document, truncation=True, max_length=max_length, return_overflowing_tokens=True)
             for ids in cut["input_ids"]:
                 yield {"input_ids": ids, "attention_mask": [1] * len(ids), "length": len(ids)}
@@ -68,7 +70,8 @@ def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int
     return Dataset.from_list(rows)
 
 
-def _documents(path: Path) -> Iterator[str]:
+def documents(path: Path) -> Iterator[str]:
+    """The documents of a text file: runs of lines between blank ones."""
     lines: list[str] = []
     with path.open(encoding="utf-8") as stream:
         for line in stream:
@@ -85,17 +88,23 @@ class Collator:
     """Pads rows to their longest. Every other column that is not a text's becomes a tensor as it is.
 
     Args:
-        masks_words: replace 15 % of the tokens anew each time, with the originals as labels (BERT's 80, 10 and 10 %).
+        masking: what masks each row's words anew, their originals being the labels.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, masks_words: bool = False):
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, masking: DynamicMasking | None = None):
         self.tokenizer = tokenizer
-        self.masked = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15) if masks_words else None
+        self.masking = masking
+        self.draws = None if masking is None else masking.draws
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        if self.masked is not None:
-            kept = self.tokenizer.model_input_names
-            return dict(self.masked([{name: row[name] for name in kept if name in row} for row in rows]))
+        if self.masking is not None:
+            masked = [self.masking(row["input_ids"]) for row in rows]
+            batch = self._pad([{**row, "input_ids": ids} for row, (ids, _) in zip(rows, masked, strict=True)])
+            labels = [torch.tensor(labels) for _, labels in masked]
+            return {**batch, "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED)}
+        return self._pad(rows)
+
+    def _pad(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         texts = _TEXTS if "query_input_ids" in rows[0] else (None,)
         batch: dict[str, torch.Tensor] = {}
         for text in texts:
@@ -111,4 +120,4 @@ class Collator:
         return batch
 
 
-__all__ = ["TEACHER_LOGITS", "Collator", "pair_rows", "task_rows", "text_rows"]
+__all__ = ["TEACHER_LOGITS", "Collator", "documents", "pair_rows", "task_rows", "text_rows"]

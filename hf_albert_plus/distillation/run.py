@@ -1,6 +1,7 @@
 """One run of a method: its phases in turn, each resumable, the student handed on from one to the next."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,14 +13,17 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, set_seed
 from .. import processes
 from ..checkpoints import load_classifier, load_config
 from ..errors import InvalidInput
-from ..glue import Task, load_tokenizer
+from ..finetune import fits_positions
+from ..glue import Task, load_split, load_tokenizer
 from ..heads import albert_plus_class
 from ..initialise import initialise
+from ..pretraining.masking import DynamicMasking, smoothed_weights
 from ..records import CHECKPOINTS, discard, write_json
 from ..training import TrainSettings, train, trains_in_bf16
 from .distill import DistilSettings, stand_in
+from .dual_training import DualCollator, DualDistiller, word_rows
 from .phases import Phase
-from .rows import Collator, pair_rows, task_rows, text_rows
+from .rows import Collator, documents, pair_rows, task_rows, text_rows
 from .students import start_student, student_config
 from .teachers import text_teacher, with_teacher_logits
 from .trainer import DistillationTrainer, Distiller, stored_once
@@ -95,7 +99,10 @@ class Run:
 
     def _masked_lm(self, student: Any) -> Any:
         """A masked language model around the student's encoder, its head from a general teacher where sizes agree."""
-        reader = next((phase for phase in self.phases if phase.reads_tokens and phase.of_teacher), None)
+        readers = (
+            phase for phase in self.phases if phase.reads_tokens and phase.of_teacher and not phase.trains_teacher
+        )
+        reader = next(readers, None)
         general = text_teacher(self.general_source, reader) if reader is not None else None
         config = student.config
         words: Any = albert_plus_class("ForMaskedLM")(config)
@@ -109,7 +116,7 @@ class Run:
         if self.student_tokenizer is self.tokenizer:
             return
         for phase in self.phases:
-            if phase.of_teacher and not phase.caches_logits:
+            if phase.of_teacher and not phase.caches_logits and not phase.trains_teacher:
                 raise InvalidInput(
                     f"the phase {phase.name} of {self.method.method} compares token by token: student and teacher must have one vocabulary",
                     got=f"{len(self.student_tokenizer)} and {len(self.tokenizer)} tokens",
@@ -124,11 +131,11 @@ class Run:
             model.load_state_dict(load_file(weights), strict=False)
             return json.loads(outcome.read_text(encoding="utf-8"))
         set_seed(self.settings.seed)
-        rows, teacher = self._taught_rows(phase)
+        distiller, rows, collator = (self._dual if phase.trains_teacher else self._taught)(phase, model)
         result = train(
-            Distiller(model, teacher, phase),
+            distiller,
             rows=rows,
-            collator=Collator(self.student_tokenizer, masks_words=phase.masks_words),
+            collator=collator,
             settings=replace(self.settings, epochs=phase.epochs, learning_rate=phase.learning_rate),
             directory=self.directory,
             description=f"{self.method.method} {phase.name}",
@@ -137,7 +144,8 @@ class Run:
             checkpoints=place,
             keep_columns=True,
         )
-        result = {"terms": phase.formula, "epochs": phase.epochs, "learning_rate": phase.learning_rate, **result}
+        facts = {"terms": phase.formula, "epochs": phase.epochs, "learning_rate": phase.learning_rate}
+        result = {**facts, **distiller.describe(), **result}
         model.requires_grad_(True).eval()
         if processes.is_first():
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -146,6 +154,38 @@ class Run:
             discard(place)
         processes.wait()
         return result
+
+    def _taught(self, phase: Phase, model: Any) -> tuple[Distiller, "Dataset", Any]:
+        """What trains the student alone: the loss, its rows, and what makes batches of them."""
+        rows, teacher = self._taught_rows(phase)
+        masking = None
+        if phase.masks_words:
+            smoothing, vocabulary = phase.mask_smoothing, len(self.student_tokenizer)
+            weights = (
+                smoothed_weights(rows["input_ids"], vocabulary=vocabulary, smoothing=smoothing) if smoothing else None
+            )
+            masking = DynamicMasking(self.student_tokenizer, seed=self.settings.seed, weights=weights)
+        return Distiller(model, teacher, phase), rows, Collator(self.student_tokenizer, masking=masking)
+
+    def _dual(self, phase: Phase, model: Any) -> tuple[Distiller, "Dataset", Any]:
+        """What trains the student and its teacher, on words that either tokenizer cuts."""
+        teacher: Any = text_teacher(self.general_source, phase)
+        fits_positions(teacher.config, self.settings.max_length)
+        cuts = {"teacher": load_tokenizer(self.general_source, teacher.config), "student": self.student_tokenizer}
+        if not self.method.reads_task(phase):
+            assert self.method.text is not None
+            texts: Iterable[str] = documents(self.method.text)
+        else:
+            assert self.data is not None
+            assert self.task is not None
+            split = load_split(self.data, self.task, "train")
+            texts = (row[column] for row in split for column in self.task.columns)
+        rows = word_rows(texts, **cuts, max_length=self.settings.max_length)
+        return (
+            DualDistiller(model, teacher, phase),
+            rows,
+            DualCollator(**cuts, share=phase.dual_share or 0.0, seed=self.settings.seed),
+        )
 
     def _taught_rows(self, phase: Phase) -> tuple["Dataset", Any]:
         """A phase's rows, and the teacher that is run beside the student, if any is."""

@@ -95,7 +95,7 @@ def with_teacher_logits(
 
 
 def _logits(teacher: Any, rows: "Dataset", collator: Collator, *, use_bf16: bool) -> torch.Tensor:
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     teacher = teacher.eval().to(device)
     order = sorted(range(len(rows)), key=rows["length"][:].__getitem__)
     logits = torch.empty(len(rows), teacher.config.num_labels)

@@ -64,6 +64,16 @@ class Distiller(nn.Module):
         return self
 
     def forward(self, **columns: torch.Tensor) -> dict[str, torch.Tensor]:
+        seen = self.observe(columns)
+        with torch.autocast(seen.mask_BS.device.type, enabled=False):
+            terms = {term.name: term.loss(seen) for term in self.phase.terms}
+        for name, value in terms.items():
+            self._sums[name] = self._sums.get(name, 0.0) + float(value.detach())
+        self._steps += 1
+        return {"loss": torch.stack([term.weight * terms[term.name] for term in self.phase.terms]).sum()}
+
+    def observe(self, columns: dict[str, torch.Tensor]) -> Batch:
+        """Runs the models on a batch."""
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels = columns.pop("labels", None)
         given = {name: t for name, t in columns.items() if self.reads_types or not name.endswith("token_type_ids")}
@@ -76,13 +86,11 @@ class Distiller(nn.Module):
                 taught = capture(self.teacher, columns, needs=self.phase.of_teacher)
             teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
-        seen = Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections)
-        with torch.autocast(mask.device.type, enabled=False):
-            terms = {term.name: term.loss(seen) for term in self.phase.terms}
-        for name, value in terms.items():
-            self._sums[name] = self._sums.get(name, 0.0) + float(value.detach())
-        self._steps += 1
-        return {"loss": torch.stack([term.weight * terms[term.name] for term in self.phase.terms]).sum()}
+        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections)
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says of it beside its phase."""
+        return {}
 
     def take_terms(self) -> dict[str, float]:
         """Mean of every term, unweighted, since the last call."""
@@ -116,6 +124,16 @@ class DistillationTrainer(Trainer):
         super()._save(output_dir, state_dict=stored_once(state))
         # The Trainer writes its arguments as a pickle, which nothing here reads.
         os.remove(os.path.join(str(output_dir or self.args.output_dir), "training_args.bin"))
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Nothing to say of tied names: a checkpoint holds the first alone, and loading it loads the others."""
+        state = self.distiller.state_dict()
+        missing = set(load_result.missing_keys) - (set(state) - set(stored_once(state)))
+        if missing or load_result.unexpected_keys:
+            raise ValueError(
+                f"a checkpoint must hold what it resumes, got {sorted(missing)} missing and "
+                f"{sorted(load_result.unexpected_keys)} left over; remove its .partial directory and start again"
+            )
 
 
 def stored_once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

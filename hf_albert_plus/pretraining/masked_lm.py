@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from .. import processes
 from ..records import Record, file_sha256, parent, run_stage
 from ..training import TrainSettings
 
@@ -46,8 +47,9 @@ def pretrain_masked_lm(
             directory=directory,
             description="pretrain masked LM",
         )
-        model.save_pretrained(directory)
-        tokeniser.save_pretrained(directory)
+        if processes.is_first():
+            model.save_pretrained(directory)
+            tokeniser.save_pretrained(directory)
         return {**result, "parameters": model.num_parameters()}
 
     return run_stage(

@@ -8,6 +8,7 @@ detached: the teacher runs under `torch.no_grad()`.
 from .attention_scores import attention_score_loss, attention_scores
 from .attention_transfer import attention_transfer_loss
 from .cosine import cosine_loss
+from .dual_vocabulary import dual_vocabulary_loss
 from .embeddings import embedding_loss
 from .feature_maps import feature_map_loss, feature_statistics_losses
 from .hidden_states import hidden_state_loss
@@ -26,6 +27,7 @@ __all__ = [
     "attention_transfer_loss",
     "cosine_loss",
     "down_projection_loss",
+    "dual_vocabulary_loss",
     "embedding_loss",
     "feature_map_loss",
     "feature_statistics_losses",

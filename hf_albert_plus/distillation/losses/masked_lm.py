@@ -3,10 +3,9 @@
 import torch
 from torch.nn.functional import cross_entropy
 
+from ...pretraining.masking import IGNORED
 from .reductions import mean_over_selected
 from .shapes import check_shapes
-
-IGNORED = -100
 
 
 def masked_lm_loss(logits_BSV: torch.Tensor, labels_BS: torch.Tensor) -> torch.Tensor:
