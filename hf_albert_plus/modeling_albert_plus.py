@@ -243,7 +243,7 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
 
 
 @dataclass
-class AlbertPlusClassifierOutput(SequenceClassifierOutput):
+class AlbertPlusExitsOutput(SequenceClassifierOutput):
     """transformers' output with the logits of the exits, one `[B, num_labels]` for each of `config.exit_layers`."""
 
     exit_logits: tuple[torch.FloatTensor, ...] | None = None
@@ -273,7 +273,7 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         labels: torch.Tensor | None = None,
         output_exits: bool = False,
         **kwargs: Unpack[TransformersKwargs],
-    ) -> AlbertPlusClassifierOutput:
+    ) -> SequenceClassifierOutput:
         """Logits `[B, num_labels]`; with `labels` also the loss of `config.problem_type`, which is inferred from the
         labels as transformers does it where it is not set. With `output_exits` also the logits of every exit."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
@@ -285,17 +285,12 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
             loss = loss * _share_of_mean(labels, kwargs.get("num_items_in_batch"))
-        exit_logits = None
-        if output_exits:
-            layers = zip(self.exits, self.config.exit_layers or (), strict=True)
-            exit_logits = tuple(exit_(outputs.hidden_states[layer], attention_mask) for exit_, layer in layers)
-        return AlbertPlusClassifierOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            exit_logits=exit_logits,
-        )
+        facts = {"hidden_states": outputs.hidden_states, "attentions": outputs.attentions}
+        if not output_exits:
+            return SequenceClassifierOutput(loss=loss, logits=logits, **facts)
+        layers = zip(self.exits, self.config.exit_layers or (), strict=True)
+        exit_logits = tuple(exit_(outputs.hidden_states[layer], attention_mask) for exit_, layer in layers)
+        return AlbertPlusExitsOutput(loss=loss, logits=logits, exit_logits=exit_logits, **facts)
 
 
 class AlbertPlusForTokenClassification(AlbertPlusPreTrainedModel):

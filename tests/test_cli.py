@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import invoke
+
 VERBS = [
     "demo",
     "run",
@@ -86,6 +88,9 @@ def test_help_lists_the_verbs():
         (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--task", "qnli", "--out", "z", "--max-length", "32", "--shapes", "1x8"], ["qnli/train"]),
         (["finetune", "--model", "x", "--data", "y", "--task", "sst2", "--out", "z", "--seed", "-1"], ["--seed", "-1"]),
         (["distill", "--teacher", "{model}", "--data", "{data}", "--task", "sst2", "--out", "z", "--set", "hidden_act=swish2"], ["hidden_act", "'swish2'"]),
+        (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "mrpc", "--out", "z", "--max-length", "32", "--method", "twinbert", "--shapes", "1x8"], ["--method twinbert", "use albert-plus distill --method twinbert"]),
+        (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--method", "pkd", "--set", "temperature=0", "--shapes", "1x8"], ["temperature must be greater than 0"]),
+        (["distill", "--teacher", "{model}", "--data", "{data}", "--task", "sst2", "--out", "z", "--method", "extreme", "--max-length", "32"], ["a tokenizer of its own, got half", "train_new_from_iterator"]),
         (["demo", "--out", "z", "--stop-after", "sleep"], ["--stop-after", "'sleep'", "bench"]),
     ],
 )  # fmt: skip
@@ -219,11 +224,11 @@ def test_eval_bench_and_report_by_hand(finished, data_dir, tmp_path):
     out, _ = finished
     student, teacher = out / "models" / "student-sst2", out / "models" / "teacher-sst2"
     targets = [f"student={student}:onnx-int8", f"teacher={teacher}"]
-    scored = albert_plus(
+    scored = invoke(
         "eval", *targets, "--task", "sst2", "--max-length", "32", "--data", data_dir, "--json", tmp_path / "s.json"
     )
     assert "student onnx int8" in scored.stdout
-    timed = albert_plus(
+    timed = invoke(
         "bench",
         targets[0],
         "--baseline",
@@ -236,7 +241,7 @@ def test_eval_bench_and_report_by_hand(finished, data_dir, tmp_path):
         tmp_path / "b.json",
     )
     assert "1.00x" in timed.stdout
-    albert_plus("report", "--scores", tmp_path / "s.json", "--bench", tmp_path / "b.json", "--out", tmp_path / "report")
+    invoke("report", "--scores", tmp_path / "s.json", "--bench", tmp_path / "b.json", "--out", tmp_path / "report")
     text = (tmp_path / "report" / "report.md").read_text()
     assert text.index("teacher torch fp32") < text.index("student onnx int8")
     assert Path(tmp_path / "report" / "record.json").exists()

@@ -12,7 +12,10 @@ import pytest
 from safetensors.torch import load_file
 
 from hf_albert_plus.errors import InvalidInput, StageConflict
+from hf_albert_plus.finetune import finetune
+from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import discard, file_sha256, fingerprint, read_json, read_record, run_stage, write_json
+from hf_albert_plus.training import TrainSettings
 
 
 def _stage(output: Path, *, settings=None, calls=None, parents=None):
@@ -221,7 +224,9 @@ def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_di
     done = subprocess.run(command(killed, 0), capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"resumed at {newest.name.removeprefix('checkpoint-')}"
     assert not (killed / "checkpoints").exists()
-    subprocess.run(command(tmp_path / "whole", 0), capture_output=True, check=True)
+    settings = TrainSettings(epochs=5, batch_size=8, learning_rate=1e-3, max_length=32, precision="fp32")
+    task = get_task("sst2")
+    finetune(str(encoder_dir), data=str(data_dir), task=task, output=tmp_path / "whole", settings=settings)
     one, other = load_file(killed / "model.safetensors"), load_file(tmp_path / "whole" / "model.safetensors")
     for name, tensor in one.items():
         assert tensor.equal(other[name]), name

@@ -195,9 +195,7 @@ app.command(
     "eval",
     epilog="Example: albert-plus eval demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data",
 )(evaluate)
-app.command(
-    epilog="Example: albert-plus retrieve twins --task mrpc --data demo-output/data, with twins from distill --method twinbert"
-)(retrieve)
+app.command(epilog="Example: albert-plus retrieve twins --task mrpc --data demo-output/data")(retrieve)
 app.command(epilog="Example: albert-plus submit sst2=DIR:onnx-int8 mnli=DIR --data nyu-mll/glue --out submission.zip")(
     submit
 )

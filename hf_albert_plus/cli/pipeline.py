@@ -145,11 +145,12 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
     source = load_config(teacher, option="--teacher")
     student = student_architecture(source, settings.architecture)
     configs = {"the teacher": source, "the student": student}
-    if get_method(settings.method).towers:
+    row = get_method(settings.method)
+    if row.towers or row.own_vocabulary:
         raise InvalidInput(
-            "run makes classifiers",
-            got=f"--method {settings.method}, which makes two towers",
-            repair=f"use albert-plus distill --method {settings.method}, then albert-plus retrieve",
+            "run makes classifiers of the teacher's vocabulary",
+            got=f"--method {row.name}",
+            repair=f"use albert-plus distill --method {row.name}",
         )
     for name, config in configs.items():
         fits_positions(config, settings.max_length)
