@@ -14,11 +14,9 @@ from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.ranking import mean_interval, mean_ranks, recall_at, reciprocal_ranks, roc_auc
 from hf_albert_plus.eval.timing import elapsed_ms
 from hf_albert_plus.export.engines import physical_cores
-from hf_albert_plus.glue import Task, data_parent, load_split
+from hf_albert_plus.glue import MATCHING, Task, data_parent, load_split
 from hf_albert_plus.progress import track
 
-# Tasks whose label 1 says that the second text answers the first.
-TASKS = ("mrpc", "qqp")
 # Re-encoding documents for every query is timed on this many at most.
 TIMED_DOCUMENTS = 100
 ROUNDS = 5
@@ -47,11 +45,11 @@ def retrieve(
     Raises:
         InvalidInput: no such task or model, or a stale index.
     """
-    if task.name not in TASKS:
+    if task.name not in MATCHING:
         raise InvalidInput(
             "--task must have pairs whose second text answers the first",
             got=repr(task.name),
-            repair=f"use one of {', '.join(TASKS)}",
+            repair=f"use one of {', '.join(MATCHING)}",
         )
     torch.set_num_threads(threads or physical_cores())
     towers = open_towers(directory, max_length=max_length)

@@ -14,9 +14,14 @@ def count() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def rank() -> int:
+    """This process's number, from 0."""
+    return int(os.environ.get("RANK", "0"))
+
+
 def is_first() -> bool:
     """Whether this process is the one that writes."""
-    return int(os.environ.get("RANK", "0")) == 0
+    return rank() == 0
 
 
 def wait() -> None:
@@ -60,4 +65,4 @@ def _state() -> Any:
     return PartialState(cpu=True, backend="gloo") if cpu else PartialState()
 
 
-__all__ = ["count", "first_alone", "is_first", "wait"]
+__all__ = ["count", "first_alone", "is_first", "rank", "wait"]

@@ -3,15 +3,17 @@
 import math
 import shutil
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load_file, save_file
+from torch.utils.data import Sampler
 from transformers import Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_pt_utils import LengthGroupedSampler
+from transformers.trainer_callback import TrainerState
+from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from . import processes
 from .accumulation import AccumulatingTrainer
@@ -21,7 +23,6 @@ from .records import CHECKPOINTS, discard
 
 Precision = Literal["auto", "fp32", "bf16"]
 _COMPLETE = "complete"
-_EPOCH_STATE = "epoch_rng.safetensors"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ def train(
 ) -> dict[str, Any]:
     """Trains `model` in place and goes on at the last complete checkpoint under `directory/checkpoints`.
 
-    Under `accelerate launch` every process gets its part of each batch, so that a run has the gradients of one process.
+    Under `accelerate launch` every process gets its part of each batch, so that a run has the gradients of one process; but
+    for the last batch of an epoch, which is filled up from its first rows where it does not divide.
 
     Args:
         rows: encoded examples with a `length` column, batched by length.
@@ -136,14 +138,20 @@ def train(
         report_to=[],
         disable_tqdm=True,
     )
+    if arguments.n_gpu > 1:
+        # One process trains on one device; several devices are `accelerate launch`'s business.
+        arguments._n_gpu = 1
     progress = _Progress(description)
-    trainer = _by_global_length(trainer_class)(
+    trainer = _by_length(trainer_class, rows["length"][:], settings.seed)(
         model=model,
         args=arguments,
         train_dataset=rows,
         data_collator=collator,
-        callbacks=[progress, _Checkpoints(checkpoint_seconds, resumed_from), _Epochs(collator)],
+        callbacks=[progress, _Checkpoints(checkpoint_seconds), _Epochs(collator)],
     )
+    if type(model).__name__.endswith("ForSequenceClassification") and not getattr(model, "counts_every_label", False):
+        # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
+        trainer.model_accepts_loss_kwargs = False
     from transformers.trainer_callback import PrinterCallback
 
     trainer.remove_callback(PrinterCallback)
@@ -169,6 +177,7 @@ def train(
         "train_loss": round(sum(losses) / len(losses), 5),
         "train_seconds": round(time.perf_counter() - start, 1) if resumed_from is None else "not measured",
         "precision": "bf16 autocast" if use_bf16 else "fp32",
+        "processes": processes.count(),
         "resumed_at_step": 0 if resumed_from is None else _step_of(resumed_from),
     }
 
@@ -181,18 +190,33 @@ def _last_terms(logs: list[dict[str, Any]]) -> dict[str, float]:
     return {name.removeprefix("loss_"): round(sum(entry[name] for entry in last) / len(last), 6) for name in names}
 
 
-def _by_global_length(trainer_class: type[Trainer]) -> type[Trainer]:
-    """The trainer with rows of similar length in every batch of all processes together: their number does not change which
-    rows a step has."""
-    if processes.count() == 1:
-        return trainer_class
+def _by_length(trainer_class: type[Trainer], lengths: list[int], seed: int) -> type[Trainer]:
+    """The trainer with rows of similar length in every batch of all processes together, in an order that depends on seed
+    and epoch alone: not on what dropout drew, nor on the number of processes, nor on where a run was resumed."""
 
-    class GlobalBatches(trainer_class):  # type: ignore[misc,valid-type]
+    class ByLength(trainer_class):  # type: ignore[misc,valid-type]
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            rows = self.train_dataset if train_dataset is None else train_dataset
-            return LengthGroupedSampler(self.args.train_batch_size * processes.count(), lengths=rows["length"][:])
+            batch_size = self.args.train_batch_size * self.args.gradient_accumulation_steps * processes.count()
+            return _ByLength(lengths, batch_size, epoch=lambda: epoch_of(self.state), seed=seed)
 
-    return GlobalBatches
+    return ByLength
+
+
+class _ByLength(Sampler[int]):
+    def __init__(self, lengths: list[int], batch_size: int, *, epoch: Callable[[], int], seed: int):
+        self.lengths, self.batch_size, self.epoch, self.seed = lengths, batch_size, epoch, seed
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch())
+        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
+
+
+def epoch_of(state: TrainerState) -> int:
+    """The epoch that a run is in; its state says 0.9999… where sums of fractions end one."""
+    return int((state.epoch or 0) + 1e-6)
 
 
 def _step_of(checkpoint: Path) -> int:
@@ -211,23 +235,11 @@ def _last_complete(checkpoints: Path) -> Path | None:
 
 
 class _Checkpoints(TrainerCallback):
-    """Asks for a checkpoint by the clock, marks it once all of its files are written, and keeps the newest alone.
+    """Asks for a checkpoint by the clock, marks it once all of its files are written, and keeps the newest alone."""
 
-    The order of an epoch's batches is drawn from torch's generator as the epoch begins. Its state then goes into each
-    checkpoint, and a resumed epoch draws the same order from it.
-    """
-
-    def __init__(self, seconds: float, resumed_from: Path | None):
+    def __init__(self, seconds: float):
         self.seconds = seconds
-        self.resumed_from = resumed_from
         self.last = time.monotonic()
-        self.epoch_state = torch.get_rng_state()
-
-    def on_epoch_begin(self, args, state, control, **kwargs):
-        if self.resumed_from is not None:
-            torch.set_rng_state(load_file(self.resumed_from / _EPOCH_STATE)["state"])
-            self.resumed_from = None
-        self.epoch_state = torch.get_rng_state()
 
     def on_step_end(self, args, state, control, **kwargs):
         due = time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps
@@ -245,8 +257,6 @@ class _Checkpoints(TrainerCallback):
 
     def keep_newest(self, args, state):
         newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        ended = math.isclose(state.epoch, round(state.epoch), abs_tol=1e-9)
-        save_file({"state": torch.get_rng_state() if ended else self.epoch_state}, newest / _EPOCH_STATE)
         (newest / _COMPLETE).touch()
         for older in Path(args.output_dir).glob("checkpoint-*"):
             if older != newest:
@@ -262,7 +272,7 @@ class _Epochs(TrainerCallback):
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         if self.draws is not None:
-            self.draws.epoch = int((state.epoch or 0) + 1e-6)
+            self.draws.epoch = epoch_of(state)
 
 
 class _Progress(TrainerCallback):

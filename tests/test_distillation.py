@@ -20,7 +20,7 @@ from hf_albert_plus.distillation import METHODS, DistilSettings, Layers, Student
 from hf_albert_plus.distillation.capture import capture
 from hf_albert_plus.distillation.rows import TEACHER_LOGITS, Collator, task_rows, text_rows
 from hf_albert_plus.distillation.teachers import with_teacher_logits
-from hf_albert_plus.distillation.trainer import Distiller
+from hf_albert_plus.distillation.trainer import Distiller, projections_of
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.finetune import finetune
 from hf_albert_plus.glue import get_task
@@ -210,8 +210,12 @@ def test_tinybert_sums_layers_and_projects_where_widths_differ():
     student = randomise(hf_albert_plus.AlbertPlusModel(small_config(num_hidden_layers=2, hidden_size=24)))
     _, teacher = _pair("Model")
     batch = _batch(labels=False)
-    distiller = Distiller(student, teacher, _phase("tinybert", "intermediate")).eval()
-    assert set(distiller.projections) == {"embedding", "hidden"}
+    phase = _phase("tinybert", "intermediate")
+    widths = projections_of(phase, student.config, teacher.config)
+    assert widths == {"embedding": (24, 32), "hidden": (24, 32)}
+    assert projections_of(phase, teacher.config, teacher.config) == {}
+    maps = {name: torch.nn.Linear(*each) for name, each in widths.items()}
+    distiller = Distiller(student, teacher, phase, maps).eval()
     loss = distiller(**batch)["loss"]
     ours, theirs = (capture(model, batch, needs=INSIDE) for model in (student, teacher))
     mask = batch["attention_mask"]
@@ -355,7 +359,7 @@ def test_cached_logits_belong_to_their_rows(teachers, data_dir, tmp_path):
     teacher = AutoModelForSequenceClassification.from_pretrained(teachers / "sst2").eval()
     tokenizer = AutoTokenizer.from_pretrained(teachers / "sst2")
     rows = task_rows(str(data_dir), get_task("sst2"), tokenizer, max_length=32)
-    cached = with_teacher_logits(rows, teacher, rows, tokenizer, file=tmp_path / "logits.safetensors", use_bf16=False)
+    cached = with_teacher_logits(rows, teacher, rows, tokenizer, directory=tmp_path / "logits", use_bf16=False)
     shuffled = cached.shuffle(seed=3).select(range(20))
     collator = Collator(tokenizer)
     batch = collator(shuffled.to_list())
@@ -367,9 +371,9 @@ def test_cached_logits_belong_to_their_rows(teachers, data_dir, tmp_path):
     torch.testing.assert_close(
         distiller(**batch, **{TEACHER_LOGITS: known})["loss"], distiller(**batch)["loss"], atol=1e-5, rtol=1e-4
     )
-    before = (tmp_path / "logits.safetensors").stat().st_mtime_ns
-    with_teacher_logits(rows, teacher, rows, tokenizer, file=tmp_path / "logits.safetensors", use_bf16=False)
-    assert (tmp_path / "logits.safetensors").stat().st_mtime_ns == before
+    before = (tmp_path / "logits" / "0.safetensors").stat().st_mtime_ns
+    with_teacher_logits(rows, teacher, rows, tokenizer, directory=tmp_path / "logits", use_bf16=False)
+    assert (tmp_path / "logits" / "0.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize(
@@ -596,8 +600,8 @@ def test_two_processes_do_what_one_does(teachers, data_dir, tmp_path):
     words = [*_invoke_words(teachers / "sst2", data_dir, "OUT", "--set", "general_epochs=0", "--epochs", 1),
              "--set", "classifier_dropout_prob=0"]  # fmt: skip
     invoke(*(tmp_path / "one" if word == "OUT" else word for word in words))
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1",
-              "--mixed_precision", "no", "--dynamo_backend", "no", "-m", "hf_albert_plus"]  # fmt: skip
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+              "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m", "hf_albert_plus"]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     two = subprocess.run(
         [*launch, *(str(tmp_path / "two" if word == "OUT" else word) for word in words)],
@@ -607,6 +611,7 @@ def test_two_processes_do_what_one_does(teachers, data_dir, tmp_path):
     assert two.stdout.strip().splitlines() == [str(tmp_path / "two")]
     one, both = (read_record(tmp_path / name).result["phases"] for name in ("one", "two"))
     for phase in one:
+        assert (one[phase]["processes"], both[phase]["processes"]) == (1, 2)
         assert one[phase]["steps"] == both[phase]["steps"] > 0
         assert one[phase]["train_loss"] == pytest.approx(both[phase]["train_loss"], rel=1e-3)
     batch = pair_inputs(SMALL["vocab_size"])
@@ -638,7 +643,7 @@ def test_two_processes_do_what_one_does(teachers, data_dir, tmp_path):
         (["--student", "albert-base-v3"], "must be a known student or a model directory, got 'albert-base-v3'; did you mean 'albert-base-v2'"),
         (["--set", "ffn_sharing=7"], "between 1 and num_hidden_layers"),
         (["--method", "distilbert"], "phase general needs a teacher with a masked language modelling head, got .*BertForSequenceClassification"),
-        (["--method", "twinbert"], "two towers need a task with pairs of texts, got sst2 with the column sentence"),
+        (["--method", "twinbert"], "two towers need a task with pairs of texts that match or not, got sst2; use one of mrpc, qqp"),
         (["--text", "nowhere.txt"], "--text must be a text file, got nowhere.txt"),
         (["--method", "fastbert", "--set", "num_hidden_layers=1"], "fastbert needs a student with at least 2 layers"),
     ],

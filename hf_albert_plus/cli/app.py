@@ -92,10 +92,12 @@ def run(
         typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
     ] = None,
     teacher_epochs: o.Epochs = None,
-    student_epochs: Annotated[float | None, typer.Option(help="Default: twice the teacher's.")] = None,
+    student_epochs: Annotated[
+        float | None, typer.Option(help="Default: the method's; twice the teacher's for kd-hidden.")
+    ] = None,
     batch_size: o.BatchSize = None,
     learning_rate: o.LearningRate = 5e-5,
-    student_learning_rate: o.LearningRate = 3e-4,
+    student_learning_rate: Annotated[float | None, typer.Option(help="Default: the method's.")] = None,
     max_length: o.MaxLength = 128,
     shapes: Annotated[str, typer.Option(help="Shapes to time, BATCHxLENGTH.")] = "1x16,8x128",
     seconds: Annotated[float, typer.Option(help="Least measured time for each row and shape.")] = 3.0,

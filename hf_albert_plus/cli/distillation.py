@@ -69,7 +69,9 @@ def distill(
             help="Student's start: of the teacher's layers the average, first or svd; random. Default: the method's."
         ),
     ] = None,
-    epochs: Annotated[float | None, typer.Option(help="Passes of every phase. Default: the method's.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes of every phase, layer-N together one. Default: the method's.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak of every phase. Default: the method's.")] = None,
     batch_size: o.BatchSize = None,
     max_length: o.MaxLength = 128,

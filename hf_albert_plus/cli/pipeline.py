@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ..distillation import (
     get_method,
     student_architecture,
 )
+from ..distillation.checks import check_phase, check_words
 from ..errors import InvalidInput, suggest
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
@@ -46,7 +47,7 @@ class RunSettings:
     student_epochs: float | None = None
     batch_size: int | None = None
     learning_rate: float = 5e-5
-    student_learning_rate: float = 3e-4
+    student_learning_rate: float | None = None
     max_length: int = 128
     shapes: str = "1x16,8x128"
     bench_seconds: float = 3.0
@@ -57,23 +58,27 @@ class RunSettings:
     def architecture(self) -> StudentSettings:
         return StudentSettings(self.student, self.overrides)
 
-    def distillation(self, task: Task) -> DistilSettings:
-        epochs = self.training(task, "student").epochs
-        return DistilSettings(self.method, self.architecture, self.values, epochs, self.student_learning_rate)
-
-    def training(self, task: Task, role: str) -> TrainSettings:
-        """Training settings of a teacher or student. A student sees the data twice as often: it starts further
-        from its goal."""
-        teacher_epochs = task.epochs if self.teacher_epochs is None else self.teacher_epochs
-        student_epochs = 2 * teacher_epochs if self.student_epochs is None else self.student_epochs
+    def training(self, task: Task) -> TrainSettings:
+        """Of a teacher; a student has its method's own epochs and rate."""
         return TrainSettings(
-            epochs=teacher_epochs if role == "teacher" else student_epochs,
+            epochs=task.epochs if self.teacher_epochs is None else self.teacher_epochs,
             batch_size=task.batch_size if self.batch_size is None else self.batch_size,
-            learning_rate=self.learning_rate if role == "teacher" else self.student_learning_rate,
+            learning_rate=self.learning_rate,
             max_length=self.max_length,
             seed=self.seed,
             precision=self.precision,
         )
+
+    def distillation(self, task: Task, *, encoder: str) -> DistilSettings:
+        """How a student learns. By the default method it sees the data twice as often as its teacher: it starts further
+        from its goal. The pretrained encoder teaches what a method does on text."""
+        epochs = self.student_epochs
+        if epochs is None and self.method == DEFAULT:
+            epochs = 2 * self.training(task).epochs
+        settings = DistilSettings(self.method, self.architecture, self.values, epochs, self.student_learning_rate)
+        phases = settings.row.phases(Layers(student=2, teacher=2), settings.settings)
+        on_text = any(phase.rows == "text" for phase in phases)
+        return replace(settings, general_teacher=encoder if on_text else None)
 
 
 class Steps:
@@ -156,9 +161,12 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
-        for role in ROLES:
-            settings.training(task, role)
-        settings.distillation(task).chosen(Layers(student.num_hidden_layers, source.num_hidden_layers))
+        settings.training(task)
+        how = settings.distillation(task, encoder=teacher)
+        for phase in how.chosen(Layers(student.num_hidden_layers, source.num_hidden_layers)):
+            check_words(phase, teacher, source)
+            if phase.of_teacher:
+                check_phase(phase, student=student, teacher=source)
         for split in ("train", *task.rows.values()):
             load_split(data, task, split)
 
@@ -205,7 +213,7 @@ class _Run:
                 data=self.data,
                 task=task,
                 output=self.trained("teacher", task),
-                settings=self.settings.training(task, "teacher"),
+                settings=self.settings.training(task),
             )
 
         self.steps.run(f"fine-tune the teacher on {task.name}", stage)
@@ -217,8 +225,8 @@ class _Run:
                 data=self.data,
                 task=task,
                 output=self.trained("student", task),
-                settings=self.settings.training(task, "student"),
-                method=self.settings.distillation(task),
+                settings=self.settings.training(task),
+                method=self.settings.distillation(task, encoder=self.teacher),
             )
 
         self.steps.run(f"distil the student on {task.name}", stage)

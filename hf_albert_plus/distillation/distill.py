@@ -12,11 +12,13 @@ from ..finetune import fits_positions
 from ..glue import TASKS, Task, data_parent
 from ..records import Record, file_sha256, parent, run_stage
 from ..training import TrainSettings
+from .checks import check_phase, check_task, check_words
 from .dual_training.vocabularies import check_own_vocabulary
 from .methods import Layers, Method, get_method
 from .phases import Phase
 from .students import StudentSettings, student_architecture, student_config
 from .teachers import check_teacher
+from .tokenizers import open_tokenizers
 
 DEFAULT = "kd-hidden"
 
@@ -128,20 +130,25 @@ def distill(
         InvalidInput: parts that do not fit together, found before anything is trained.
     """
     phases = check_distillation(teacher, data=data, task=task, settings=settings, method=method)
+    if not any(method.reads_task(phase) for phase in phases):
+        data = task = None
 
     def work(directory: Path) -> dict[str, Any]:
+        from .materials import Materials
         from .run import Run
 
-        return Run(teacher, data, task, directory, settings, method, phases, checkpoint_seconds).execute()
+        materials = Materials(teacher, data=data, task=task, directory=directory, settings=settings, method=method)
+        return Run(materials, phases, checkpoint_seconds=checkpoint_seconds).execute()
 
     parents: dict[str, Any] = {"teacher": parent(teacher)}
     if data is not None and task is not None:
         parents["data"] = data_parent(data, task)
     if method.text is not None:
         parents["text"] = {"path": str(method.text), "sha256": file_sha256(method.text)}
-    for name, source in (("general_teacher", method.general_teacher), ("student", method.student.student)):
-        if source is not None and Path(source).is_dir():
-            parents[name] = parent(source)
+    if method.general_teacher is not None:
+        parents["general_teacher"] = parent(method.general_teacher)
+    if Path(method.student.student).is_dir():
+        parents["student"] = parent(method.student.student)
     common = {key: value for key, value in settings.describe().items() if key not in ("epochs", "learning_rate")}
     return run_stage(
         "distill",
@@ -166,23 +173,33 @@ def check_distillation(
         raise InvalidInput("--text must be a text file", got=str(method.text), repair="check the path")
     if method.row.own_vocabulary:
         check_own_vocabulary(method.student.student, teacher=method.general_teacher or teacher, method=method.method)
-    config = student_architecture(source, method.student)
-    layers = Layers(student=config.num_hidden_layers, teacher=source.num_hidden_layers)
-    phases = method.chosen(layers)
-    if any(method.reads_task(phase) for phase in phases):
+    student = student_architecture(source, method.student)
+    phases = method.chosen(Layers(student=student.num_hidden_layers, teacher=source.num_hidden_layers))
+    first = next((phase for phase in phases if method.reads_task(phase)), None)
+    if first is not None:
         if task is None or data is None:
-            first = next(phase for phase in phases if method.reads_task(phase))
             raise InvalidInput(
                 f"the phase {first.name} of {method.method} reads a task: --data and --task must be given",
                 got="none",
                 repair="add --data nyu-mll/glue --task sst2" + (", or --text FILE" if first.rows == "text" else ""),
             )
         check_teacher(source, task, name=teacher)
+        check_task(method.row, task)
     config = student_config(source, task=task or stand_in(), settings=method.student, method=method.row)
-    for limit in (config, source):
+    general_name = method.general_teacher or teacher
+    general = load_config(general_name, option="--general-teacher")
+    for limit in (config, source, general):
         fits_positions(limit, settings.max_length)
+    tokenizers = open_tokenizers(
+        teacher, general_teacher=method.general_teacher, student=method.student.student, config=config
+    )
     for phase in phases:
         replace(settings, epochs=phase.epochs, learning_rate=phase.learning_rate)
+        if phase.rows == "text":
+            check_words(phase, general_name, general)
+        if phase.of_teacher and not phase.trains_teacher:
+            check_phase(phase, student=config, teacher=general if phase.rows == "text" else source)
+        tokenizers.check(phase, method=method.method)
     return phases
 
 

@@ -170,7 +170,7 @@ def distilbert(
 
 @_method(
     "TinyBERT: general, then intermediate layers, then predictions, on augmented rows (albert-plus augment)",
-    "Jiao et al. 2020, sections 3 and 4.2",
+    "Jiao et al. 2020, sections 3 and 4.2; regression follows the teacher, where the release takes the labels",
 )
 def tinybert(
     layers: Layers,
@@ -199,7 +199,7 @@ def tinybert(
 
 @_method(
     "Patient knowledge distillation: soft targets, labels and the first tokens of the layers (layer_map=last for PKD-Last)",
-    "Sun et al. 2019, eq. 8; a sample of the release's grid",
+    "Sun et al. 2019, eq. 8; a sample of the release's grid; the paper starts from the pretrained model (--general-teacher)",
     start_layers="first",
 )
 def pkd(
@@ -250,6 +250,12 @@ def minilm_v2(
     epochs: float = 3.0,
     learning_rate: float = 5e-5,
 ) -> tuple[Phase, ...]:
+    if teacher_layer > layers.teacher:
+        raise InvalidInput(
+            f"--set teacher_layer must lie between 1 and the teacher's {layers.teacher} layers, or be 0 for its last",
+            got=teacher_layer,
+            repair="leave it out",
+        )
     relations = (t.Relations(of=("qq", "kk", "vv"), heads=relation_heads, teacher_layer=teacher_layer),)
     return (
         Phase("transfer", relations, rows="text", epochs=transfer_epochs, learning_rate=transfer_learning_rate),
@@ -258,7 +264,7 @@ def minilm_v2(
 
 
 @_method(
-    "Well-read students: pretraining, then soft labels, then fine-tuning",
+    "Well-read students: pretraining, then soft labels on the task's rows (augment them for more), then fine-tuning",
     "Turc et al. 2019, section 3",
     initialise="random",
 )
@@ -285,7 +291,7 @@ def well_read(
 
 @_method(
     "MobileBERT: feature maps and attention layer after layer, words, then fine-tuning",
-    "Sun et al. 2020, section 3.5 (progressive knowledge transfer); weights of the release",
+    "Sun et al. 2020, section 3.5 (progressive knowledge transfer), without next sentences; weights of the release, rates of this project for AdamW",
 )
 def mobilebert(
     layers: Layers,
@@ -297,9 +303,9 @@ def mobilebert(
     soft_words_share: float = 0.5,
     layer_map: str = "uniform",
     transfer_epochs: float = 3.0,
-    transfer_learning_rate: float = 1.5e-3,
+    transfer_learning_rate: float = 5e-4,
     words_epochs: float = 3.0,
-    words_learning_rate: float = 1.5e-3,
+    words_learning_rate: float = 5e-4,
     epochs: float = 3.0,
     learning_rate: float = 5e-5,
 ) -> tuple[Phase, ...]:
@@ -307,7 +313,8 @@ def mobilebert(
         """Layers up to `depth`: a shared block cannot be frozen below, so the losses of the layers below stay."""
         terms = (
             t.FeatureMaps(feature_map_weight, depth),
-            t.FeatureStatistics(mean_weight, depth, variance_weight / mean_weight if mean_weight else 0.0),
+            t.FeatureMeans(mean_weight, depth),
+            t.FeatureVariances(variance_weight, depth),
             t.AttentionTransfer(attention_weight, depth),
         )
         return Phase(
@@ -319,7 +326,7 @@ def mobilebert(
             layer_map=layer_map,
         )
 
-    words = (t.MaskedWords(1 - soft_words_share), t.SoftWords(soft_words_share))
+    words = (t.MaskedWords(1 - soft_words_share), t.SoftWords(soft_words_share, masked_only=True))
     return (
         *(transfer(depth) for depth in range(1, layers.student + 1)),
         Phase("words", words, rows="text", epochs=words_epochs, learning_rate=words_learning_rate),
@@ -384,7 +391,7 @@ def extreme(
     terms = (MixedWords(), t.MaskedWords(), SharedProjections(projection_weight, projection))
     dual = Phase(
         "dual",
-        tuple(term for term in terms if term.weight > 0),
+        terms,
         rows="text",
         epochs=dual_epochs,
         learning_rate=dual_learning_rate,
@@ -395,9 +402,7 @@ def extreme(
 
 
 def _prediction(soft_share: float, temperature: float) -> tuple[t.Term, ...]:
-    """Soft targets and labels, a term without weight left out."""
-    terms = (t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share))
-    return tuple(term for term in terms if term.weight > 0)
+    return t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share)
 
 
 METHODS: dict[str, Method] = dict(_BUILDERS)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from ..errors import InvalidInput
 from .capture import Need
 from .terms import Term
 
@@ -17,7 +18,7 @@ class Phase:
         terms: added up by weight.
         rows: `"task"` the task's labelled rows; `"text"` unlabelled text, or the task's own rows where none is given;
             `"pairs"` the two texts of the task's rows one by one.
-        epochs: passes over the rows.
+        epochs: passes over the rows; 0 leaves the phase out.
         layer_map: see `layer_map`.
         trains: what is trained: everything, or the exits alone.
         mask_smoothing: words are masked in proportion to count^-this.
@@ -34,6 +35,16 @@ class Phase:
     trains: Literal["all", "exits"] = "all"
     mask_smoothing: float = 0.0
     dual_share: float | None = None
+
+    def __post_init__(self) -> None:
+        """A term without weight is left out, with all that it would need."""
+        object.__setattr__(self, "terms", tuple(term for term in self.terms if term.weight > 0))
+        if not self.terms:
+            raise InvalidInput(
+                f"the phase {self.name} must have a loss with weight",
+                got="none",
+                repair="raise one of its weights with --set",
+            )
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -26,12 +26,6 @@ def task_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_
 
 def pair_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
     """The two texts of each row apart, as `query_input_ids`, `document_input_ids` and their kin, with labels."""
-    if len(task.columns) != 2:
-        raise InvalidInput(
-            "two towers need a task with pairs of texts",
-            got=f"{task.name} with the column {task.columns[0]}",
-            repair="use mrpc, qqp, rte, wnli, qnli or mnli",
-        )
     rows = load_split(data, task, "train")
 
     def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:

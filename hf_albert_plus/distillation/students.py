@@ -6,10 +6,11 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import load_classifier, load_config
+from ..checkpoints import from_pretrained, load_classifier, load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput, suggest
 from ..glue import Task
+from ..heads import architecture_of
 from ..initialise import Initialisation, initialise
 from ..twin_albert_plus import AlbertPlusTwinModel
 from ..variants import VARIANTS, student_of, variant_of
@@ -94,14 +95,35 @@ def start_student(
     teacher: PreTrainedModel, config: AlbertPlusConfig, *, task: Task, settings: StudentSettings, method: Method
 ) -> tuple[PreTrainedModel, str]:
     """The student at its start, and where that is."""
-    if settings.has_weights and not method.towers:
+    if settings.has_weights:
+        done = f"the weights of {settings.student}"
+        if architecture_of(load_config(settings.student, option="--student")) == AlbertPlusTwinModel.__name__:
+            return _open_towers(settings.student, method), done
         student = load_classifier(settings.student, option="--student", task=task, config=config)
-        return student, f"the weights of {settings.student}"
+        return (_towers(student) if method.towers else student), done
     layers = (
         None if config.num_hidden_layers > teacher.config.num_hidden_layers else _start_layers(teacher, config, method)
     )
     student, done = initialise(teacher, config, method=settings.initialise or method.initialise, layers=layers)
-    return (student, done) if not method.towers else _towers(student, done)
+    return (_towers(student) if method.towers else student), done
+
+
+def _open_towers(source: str, method: Method) -> PreTrainedModel:
+    if not method.towers:
+        raise InvalidInput(
+            f"{method.name} trains classifiers",
+            got=f"two towers in {source}",
+            repair="use --method twinbert, or another --student",
+        )
+    model, report = from_pretrained(AlbertPlusTwinModel, source, option="--student")
+    wrong = sorted({*report["missing_keys"], *report["unexpected_keys"]})
+    if wrong:
+        raise InvalidInput(
+            "--student must hold the weights of AlbertPlusTwinModel and no others",
+            got=f"{len(wrong)} missing or unread ({wrong[0]} …) in {source}",
+            repair="check that config and weights belong together",
+        )
+    return model
 
 
 def _start_layers(teacher: PreTrainedModel, config: AlbertPlusConfig, method: Method) -> list[int] | None:
@@ -114,12 +136,12 @@ def _start_layers(teacher: PreTrainedModel, config: AlbertPlusConfig, method: Me
     return None
 
 
-def _towers(classifier: Any, done: str) -> tuple[PreTrainedModel, str]:
+def _towers(classifier: Any) -> PreTrainedModel:
     """A two-tower model with the encoder of a classifier."""
     towers: Any = AlbertPlusTwinModel(classifier.config)
     state = classifier.albert_plus.state_dict()
     towers.albert_plus.load_state_dict({name: state[name] for name in towers.albert_plus.state_dict()})
-    return towers, done
+    return towers
 
 
 __all__ = ["HALF", "StudentSettings", "start_student", "student_architecture", "student_config"]

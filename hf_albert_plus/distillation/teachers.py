@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from .. import processes
-from ..checkpoints import check_label_order, from_pretrained, load_config
+from ..checkpoints import check_label_order, from_pretrained
 from ..errors import InvalidInput
 from ..glue import Task
 from ..progress import track
@@ -18,7 +18,8 @@ from .rows import TEACHER_LOGITS, Collator
 if TYPE_CHECKING:
     from datasets import Dataset
 
-_ROWS = 64
+# Rows of a batch, and of a file.
+_BATCH, _PART = 64, 2048
 
 
 def check_teacher(source: Any, task: Task, *, name: str) -> None:
@@ -36,30 +37,20 @@ def check_teacher(source: Any, task: Task, *, name: str) -> None:
     check_label_order(source, task, option="--teacher")
 
 
-def text_teacher(source: str, phase: Phase) -> PreTrainedModel | None:
+def text_teacher(source: str, phase: Phase) -> PreTrainedModel:
     """The model that teaches a phase on text: a masked language model where the phase reads words, or else an encoder.
 
     Raises:
-        InvalidInput: words are read of a checkpoint without a masked language modelling head.
+        InvalidInput: it lacks weights.
     """
-    if not phase.of_teacher:
-        return None
-    if not phase.reads_tokens:
-        model, _ = from_pretrained(AutoModel, source, option="--general-teacher")
-        return model
-    architectures = load_config(source, option="--general-teacher").architectures or []
-    if not any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in architectures):
+    opener = AutoModelForMaskedLM if phase.reads_tokens else AutoModel
+    model, report = from_pretrained(opener, source, option="--general-teacher")
+    missing = sorted(key for key in report["missing_keys"] if "pooler." not in key)
+    if missing:
         raise InvalidInput(
-            f"the phase {phase.name} needs a teacher with a masked language modelling head",
-            got=f"{source}, a {', '.join(architectures) or 'model without a named architecture'}",
-            repair="name one with --general-teacher, or leave the phase out with --phases",
-        )
-    model, report = from_pretrained(AutoModelForMaskedLM, source, option="--general-teacher")
-    if report["missing_keys"]:
-        raise InvalidInput(
-            "--general-teacher must hold the weights of its masked language modelling head",
-            got=f"{source} without {sorted(report['missing_keys'])[0]}",
-            repair="use a checkpoint saved with that head",
+            f"--general-teacher must hold the weights of {type(model).__name__}",
+            got=f"{source} without {missing[0]}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            repair="use a checkpoint saved as that",
         )
     return model
 
@@ -70,10 +61,11 @@ def with_teacher_logits(
     teacher_rows: "Dataset",
     tokenizer: PreTrainedTokenizerBase,
     *,
-    file: Path,
+    directory: Path,
     use_bf16: bool,
 ) -> "Dataset":
-    """The rows with the teacher's logits as a column, computed once and kept in a file for the run's resumptions.
+    """The rows with the teacher's logits as a column, computed once. They lie in the directory part by part, so that a
+    resumed run goes on with them, and processes share the work.
 
     They belong to a row, whatever the order it is drawn in: that is sound because the teacher sees the row unchanged and
     without dropout every time.
@@ -81,32 +73,35 @@ def with_teacher_logits(
     Args:
         teacher_rows: the same rows as the teacher reads them.
     """
+    order = sorted(range(len(rows)), key=teacher_rows["length"][:].__getitem__)
+    parts = [order[begin : begin + _PART] for begin in range(0, len(order), _PART)]
+    files = [directory / f"{number}.safetensors" for number in range(len(parts))]
+    directory.mkdir(parents=True, exist_ok=True)
+    mine = range(processes.rank(), len(parts), processes.count())
+    for number in track(mine, total=len(mine), description="ask the teacher"):
+        if not files[number].is_file():
+            asked = [teacher_rows[row] for row in parts[number]]
+            temporary = files[number].with_suffix(".tmp")
+            save_file({TEACHER_LOGITS: _logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)}, temporary)
+            temporary.replace(files[number])
+    processes.wait()
+    logits = torch.empty(len(rows), teacher.config.num_labels)
+    for part, file in zip(parts, files, strict=True):
+        logits[part] = load_file(file)[TEACHER_LOGITS]
+    return rows.add_column(TEACHER_LOGITS, logits.tolist())
 
-    def compute() -> None:
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(".tmp")
-            logits = _logits(teacher, teacher_rows, Collator(tokenizer), use_bf16=use_bf16)
-            save_file({TEACHER_LOGITS: logits}, temporary)
-            temporary.replace(file)
 
-    processes.first_alone(compute)
-    return rows.add_column(TEACHER_LOGITS, load_file(file)[TEACHER_LOGITS].tolist())
-
-
-def _logits(teacher: Any, rows: "Dataset", collator: Collator, *, use_bf16: bool) -> torch.Tensor:
+def _logits(teacher: Any, rows: list[dict[str, Any]], collator: Collator, *, use_bf16: bool) -> torch.Tensor:
     device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     teacher = teacher.eval().to(device)
-    order = sorted(range(len(rows)), key=rows["length"][:].__getitem__)
-    logits = torch.empty(len(rows), teacher.config.num_labels)
-    batches = [order[begin : begin + _ROWS] for begin in range(0, len(order), _ROWS)]
-    for numbers in track(batches, total=len(batches), description="ask the teacher"):
-        batch = collator([rows[number] for number in numbers])
+    answers = []
+    for begin in range(0, len(rows), _BATCH):
+        batch = collator(rows[begin : begin + _BATCH])
         batch.pop("labels", None)
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=use_bf16):
             answer = teacher(**{name: tensor.to(device) for name, tensor in batch.items()}).logits
-        logits[numbers] = answer.float().cpu()
-    return logits
+        answers.append(answer.float().cpu())
+    return torch.cat(answers)
 
 
 __all__ = ["check_teacher", "text_teacher", "with_teacher_logits"]

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from ..pretraining.masking import IGNORED
 from . import losses
 from .capture import Capture, Need
 
@@ -110,14 +111,16 @@ class MaskedWords(Term):
 
 @dataclass(frozen=True)
 class SoftWords(Term):
-    """T²·KL(teacher ‖ student) of the vocabulary, at every real token (DistilBERT, section 2)."""
+    """T²·KL(teacher ‖ student) of the vocabulary at every real token (DistilBERT, section 2), or at the masked ones."""
 
     temperature: float = 1.0
+    masked_only: bool = False
     reads_tokens = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
+        counted_BS = batch.labels != IGNORED if self.masked_only else batch.mask_BS
         return losses.token_soft_target_loss(
-            batch.student.logits, batch.teacher_logits, batch.mask_BS, temperature=self.temperature
+            batch.student.logits, batch.teacher_logits, counted_BS, temperature=self.temperature
         )
 
 
@@ -249,22 +252,29 @@ class FeatureMaps(Term):
 
 
 @dataclass(frozen=True)
-class FeatureStatistics(Term):
-    """Squared difference of the feature maps' means and difference of their variances (MobileBERT's release).
-
-    Attributes:
-        variance_weight: of the variances, in units of `weight`.
-    """
+class FeatureMeans(Term):
+    """Squared difference of the means of the first `depth` layers' feature maps (MobileBERT's release)."""
 
     depth: int = 0
-    variance_weight: float = 1.0
     needs = of_teacher = frozenset({"hidden_states"})
     projection = "hidden"
     paired = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        terms = [losses.feature_statistics_losses(*maps, batch.mask_BS) for maps in _maps(batch, self.depth)]
-        return _total(mean + self.variance_weight * variance for mean, variance in terms)
+        return _total(losses.feature_statistics_losses(*maps, batch.mask_BS)[0] for maps in _maps(batch, self.depth))
+
+
+@dataclass(frozen=True)
+class FeatureVariances(Term):
+    """Difference of the variances of the first `depth` layers' feature maps (MobileBERT's release)."""
+
+    depth: int = 0
+    needs = of_teacher = frozenset({"hidden_states"})
+    projection = "hidden"
+    paired = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        return _total(losses.feature_statistics_losses(*maps, batch.mask_BS)[1] for maps in _maps(batch, self.depth))
 
 
 @dataclass(frozen=True)
@@ -290,7 +300,9 @@ class Exits(Term):
     of_teacher = frozenset()
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        return losses.self_distillation_loss(batch.student.output.exit_logits, batch.student.logits)
+        return losses.self_distillation_loss(
+            [logits.float() for logits in batch.student.output.exit_logits], batch.student.logits
+        )
 
 
 @dataclass(frozen=True)
@@ -329,7 +341,8 @@ __all__ = [
     "Embeddings",
     "Exits",
     "FeatureMaps",
-    "FeatureStatistics",
+    "FeatureMeans",
+    "FeatureVariances",
     "HiddenStates",
     "Labels",
     "MaskedWords",

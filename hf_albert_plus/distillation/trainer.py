@@ -1,6 +1,7 @@
 """transformers' Trainer for a student beside its teacher."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,31 +21,29 @@ class Distiller(nn.Module):
 
     The teacher lies outside the module tree: it is neither trained nor saved, and stays in eval mode.
 
-    Attributes:
-        projections: learned maps to the teacher's width, where the phase's terms compare states of other widths.
-        term_sums: the unweighted terms since they were last taken.
+    Args:
+        projections: learned maps to the teacher's width by their names, for the terms that compare states of other widths.
     """
 
-    def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel | None, phase: Phase):
+    def __init__(
+        self,
+        student: PreTrainedModel,
+        teacher: PreTrainedModel | None,
+        phase: Phase,
+        projections: Mapping[str, nn.Module] | None = None,
+    ):
         super().__init__()
         self.student: Any = student
         self.phase = phase
         self._outside = (teacher.eval().requires_grad_(False) if teacher is not None else None,)
         ours: Any = student.config
         self.layers: tuple[int, ...] = ()
-        self.projections = nn.ModuleDict()
-        if teacher is not None:
+        if teacher is not None and any(term.paired for term in phase.terms):
             theirs: Any = teacher.config
-            if any(term.paired for term in phase.terms):
-                self.layers = layer_map(
-                    phase.layer_map, student_layers=ours.num_hidden_layers, teacher_layers=theirs.num_hidden_layers
-                )
-            if ours.hidden_size != theirs.hidden_size:
-                names = sorted({term.projection for term in phase.terms if term.projection is not None})
-                self.projections = nn.ModuleDict(
-                    {name: nn.Linear(ours.hidden_size, theirs.hidden_size) for name in names}
-                )
-        self.reads_types = reads_token_types(ours)
+            self.layers = layer_map(
+                phase.layer_map, student_layers=ours.num_hidden_layers, teacher_layers=theirs.num_hidden_layers
+            )
+        self.projections = nn.ModuleDict(projections or {})
         if phase.trains == "exits":
             student.requires_grad_(False)
             self.student.exits.requires_grad_(True)
@@ -66,24 +65,24 @@ class Distiller(nn.Module):
     def forward(self, **columns: torch.Tensor) -> dict[str, torch.Tensor]:
         seen = self.observe(columns)
         with torch.autocast(seen.mask_BS.device.type, enabled=False):
-            terms = {term.name: term.loss(seen) for term in self.phase.terms}
-        for name, value in terms.items():
-            self._sums[name] = self._sums.get(name, 0.0) + float(value.detach())
+            terms = [(term, term.loss(seen)) for term in self.phase.terms]
+        for term, value in terms:
+            self._sums[term.name] = self._sums.get(term.name, 0.0) + float(value.detach())
         self._steps += 1
-        return {"loss": torch.stack([term.weight * terms[term.name] for term in self.phase.terms]).sum()}
+        return {"loss": torch.stack([term.weight * value for term, value in terms]).sum()}
 
     def observe(self, columns: dict[str, torch.Tensor]) -> Batch:
         """Runs the models on a batch."""
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels = columns.pop("labels", None)
-        given = {name: t for name, t in columns.items() if self.reads_types or not name.endswith("token_type_ids")}
+        given = _read_by(self.student, columns)
         if labels is not None and any(_reads_labels(term) for term in self.phase.terms):
             given["labels"] = labels
         student = capture(self.student, given, needs=self.phase.needs)
         taught = None
         if self.teacher is not None and teacher_logits is None:
             with torch.no_grad():
-                taught = capture(self.teacher, columns, needs=self.phase.of_teacher)
+                taught = capture(self.teacher, _read_by(self.teacher, columns), needs=self.phase.of_teacher)
             teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
         return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections)
@@ -97,6 +96,21 @@ class Distiller(nn.Module):
         means = {f"loss_{name}": total / self._steps for name, total in self._sums.items()}
         self._sums, self._steps = {}, 0
         return means
+
+
+def _read_by(model: Any, columns: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The columns without token types, where the model has none."""
+    if reads_token_types(model.config):
+        return dict(columns)
+    return {name: tensor for name, tensor in columns.items() if not name.endswith("token_type_ids")}
+
+
+def projections_of(phase: Phase, student: Any, teacher: Any) -> dict[str, tuple[int, int]]:
+    """The widths of the learned maps that a phase needs between two configs, by their names."""
+    if teacher is None or student.hidden_size == teacher.hidden_size:
+        return {}
+    names = sorted({term.projection for term in phase.terms if term.projection is not None})
+    return dict.fromkeys(names, (student.hidden_size, teacher.hidden_size))
 
 
 def _reads_labels(term: Term) -> bool:
@@ -142,4 +156,4 @@ def stored_once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: state[name] for name in state if name in names.values()}
 
 
-__all__ = ["DistillationTrainer", "Distiller", "stored_once"]
+__all__ = ["DistillationTrainer", "Distiller", "projections_of", "stored_once"]

@@ -2,9 +2,10 @@
 
 from .data import data_parent, load_split
 from .encoding import encode, load_tokenizer, reads_token_types
-from .tasks import PROTOCOL, TASKS, Task, get_task
+from .tasks import MATCHING, PROTOCOL, TASKS, Task, get_task
 
 __all__ = [
+    "MATCHING",
     "PROTOCOL",
     "TASKS",
     "Task",

@@ -1,0 +1,75 @@
+"""What would fail in a phase, found before anything is trained."""
+
+from typing import Any
+
+from ..errors import InvalidInput
+from ..glue import MATCHING, Task
+from .layer_maps import layer_map
+from .methods import Method
+from .phases import Phase
+from .terms import AttentionScores, AttentionTransfer, Relations
+
+
+def check_phase(phase: Phase, *, student: Any, teacher: Any) -> None:
+    """Refuses a phase whose terms cannot compare a student and a teacher with these configs.
+
+    Raises:
+        InvalidInput: layers, heads or vocabularies that do not fit.
+    """
+    if any(term.paired for term in phase.terms):
+        layer_map(phase.layer_map, student_layers=student.num_hidden_layers, teacher_layers=teacher.num_hidden_layers)
+    for term in phase.terms:
+        alike = isinstance(term, AttentionScores | AttentionTransfer) or (
+            isinstance(term, Relations) and not term.heads
+        )
+        if alike and student.num_attention_heads != teacher.num_attention_heads:
+            raise InvalidInput(
+                f"{term.name} of the phase {phase.name} needs as many heads in the student as in the teacher",
+                got=f"{student.num_attention_heads} and {teacher.num_attention_heads}",
+                repair=f"use --set num_attention_heads={teacher.num_attention_heads}, or minilm-v2, which splits them anew",
+            )
+        if isinstance(term, Relations) and term.heads:
+            for name, config in (("student", student), ("teacher", teacher)):
+                width = getattr(config, "bottleneck_size", None) or config.hidden_size
+                if width % term.heads:
+                    raise InvalidInput(
+                        f"--set relation_heads must divide the width of the {name}'s attention, {width}",
+                        got=term.heads,
+                        repair=f"use one of {', '.join(str(n) for n in range(1, width + 1) if width % n == 0)}",
+                    )
+
+
+def check_words(phase: Phase, source: str, config: Any) -> None:
+    """Refuses a teacher without a masked language modelling head for a phase that reads its words.
+
+    Raises:
+        InvalidInput: such a teacher.
+    """
+    architectures = config.architectures or []
+    if (
+        phase.reads_tokens
+        and phase.of_teacher
+        and not any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in architectures)
+    ):
+        raise InvalidInput(
+            f"the phase {phase.name} needs a teacher with a masked language modelling head",
+            got=f"{source}, a {', '.join(architectures) or 'model without a named architecture'}",
+            repair="name one with --general-teacher, or leave the phase out with --phases",
+        )
+
+
+def check_task(method: Method, task: Task) -> None:
+    """Refuses a task that a method's students cannot have.
+
+    Raises:
+        InvalidInput: two towers for a task whose label 1 does not say that its two texts match.
+    """
+    if method.towers and task.name not in MATCHING:
+        raise InvalidInput(
+            "two towers need a task with pairs of texts that match or not",
+            got=task.name,
+            repair=f"use one of {', '.join(MATCHING)}",
+        )
+
+
+__all__ = ["check_phase", "check_task", "check_words"]
