@@ -44,7 +44,7 @@ upstream: .venv/.dev
 	fi
 
 # A worker a core; a file's tests share what they prepare.
-WORKERS := -n auto --dist loadfile
+WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 test: .venv/.dev upstream
 	$(BIN)/python -m pytest $(WORKERS)

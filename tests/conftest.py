@@ -26,6 +26,13 @@ from hf_albert_plus.heads import albert_plus_class
 quiet_libraries()
 torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
 
+# A worker takes a file at a time: the longest come first, so that none is left to one worker at the end.
+LONGEST = (
+    "test_cli.py", "test_common.py", "test_bench_modes.py", "test_distillation_stage.py", "test_export.py", "test_keep_fp32.py",
+    "test_eval.py", "test_engines.py", "test_cards.py", "test_hub.py", "test_speed_passes.py", "test_records.py", "test_twin.py",
+    "test_packaging.py", "test_augmentation.py", "test_dual_training.py",
+)  # fmt: skip
+
 SMALL = {
     "vocab_size": 120,
     "hidden_size": 32,
@@ -34,6 +41,10 @@ SMALL = {
     "intermediate_size": 48,
     "max_position_embeddings": 64,
 }
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 def small_config(**fields) -> hf_albert_plus.AlbertPlusConfig:
@@ -168,3 +179,41 @@ def exported_dir(tmp_path_factory, classifier_dir) -> Path:
     directory = tmp_path_factory.mktemp("exported") / "model"
     export(classifier_dir, to=["onnx", "onnx-int8"], output=directory)
     return directory
+
+
+@pytest.fixture(scope="session")
+def teachers(tmp_path_factory, encoder_dir, data_dir):
+    """Classifiers of three tasks, task -> directory."""
+    from hf_albert_plus.finetune import finetune
+    from hf_albert_plus.glue import get_task
+    from hf_albert_plus.training import TrainSettings
+
+    folder = tmp_path_factory.mktemp("teachers")
+    settings = TrainSettings(epochs=0.5, batch_size=16, learning_rate=1e-3, max_length=32, precision="fp32")
+    for name in ("sst2", "mrpc", "stsb"):
+        finetune(str(encoder_dir), data=str(data_dir), task=get_task(name), output=folder / name, settings=settings)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def masked_lm(tmp_path_factory, encoder_dir):
+    """The same encoder with a masked language modelling head."""
+    from transformers import AutoTokenizer, BertForMaskedLM
+
+    directory = tmp_path_factory.mktemp("words")
+    torch.manual_seed(0)
+    BertForMaskedLM.from_pretrained(encoder_dir).save_pretrained(directory)
+    AutoTokenizer.from_pretrained(encoder_dir).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    from random import Random
+
+    from hf_albert_plus.demo.tasks import pretraining_pair
+
+    random, file = Random(1), tmp_path_factory.mktemp("text") / "text.txt"
+    documents = ["\n".join(" ".join(pretraining_pair(random)) for _ in range(4)) for _ in range(12)]
+    file.write_text("\n\n".join(documents) + "\n")
+    return file

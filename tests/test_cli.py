@@ -90,6 +90,7 @@ def test_help_lists_the_verbs():
         (["distill", "--teacher", "{model}", "--data", "{data}", "--task", "sst2", "--out", "z", "--set", "hidden_act=swish2"], ["hidden_act", "'swish2'"]),
         (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "mrpc", "--out", "z", "--max-length", "32", "--method", "twinbert", "--shapes", "1x8"], ["--method twinbert", "use albert-plus distill --method twinbert"]),
         (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--method", "pkd", "--set", "temperature=0", "--shapes", "1x8"], ["temperature must be greater than 0"]),
+        (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--method", "distilbert", "--shapes", "1x8"], ["the phase general needs a teacher with a masked language modelling head"]),
         (["distill", "--teacher", "{model}", "--data", "{data}", "--task", "sst2", "--out", "z", "--method", "extreme", "--max-length", "32"], ["a tokenizer of its own, got half", "train_new_from_iterator"]),
         (["demo", "--out", "z", "--stop-after", "sleep"], ["--stop-after", "'sleep'", "bench"]),
     ],
