@@ -149,7 +149,7 @@ def finished(run_arguments, tmp_path_factory):
     process.wait()
     assert not (out / "report").exists()
     before = {path: path.stat().st_mtime_ns for path in (out / "trained" / "student-sst2").rglob("*")}
-    done = albert_plus(*run_arguments, "--out", out)
+    done = invoke(*run_arguments, "--out", out)
     assert {path: path.stat().st_mtime_ns for path in (out / "trained" / "student-sst2").rglob("*")} == before
     return out, done
 
