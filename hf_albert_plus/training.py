@@ -1,28 +1,23 @@
 """What pretraining, fine-tuning and distillation share: settings, precision, progress and resumable runs of the Trainer."""
 
 import math
-import shutil
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import Sampler
-from transformers import Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_callback import TrainerState
-from transformers.trainer_pt_utils import get_length_grouped_indices
+from transformers import Trainer, TrainingArguments
 
 from . import processes
 from .accumulation import AccumulatingTrainer
+from .callbacks import Checkpoints, Epochs, Progress, last_complete, step_of
 from .errors import InvalidInput
-from .progress import bar
 from .records import CHECKPOINTS, discard
+from .row_order import by_length
 
 Precision = Literal["auto", "fp32", "bf16"]
-_COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ def train(
         resumed at (0 for a fresh run).
     """
     checkpoints = checkpoints or directory / CHECKPOINTS
-    resumed_from = processes.first_alone(partial(_last_complete, checkpoints))
+    resumed_from = processes.first_alone(partial(last_complete, checkpoints))
     if settings.batch_size % processes.count():
         raise InvalidInput(
             f"--batch-size must be a multiple of the {processes.count()} processes",
@@ -141,13 +136,13 @@ def train(
     if arguments.n_gpu > 1:
         # One process trains on one device; several devices are `accelerate launch`'s business.
         arguments._n_gpu = 1
-    progress = _Progress(description)
-    trainer = _by_length(trainer_class, rows["length"][:], settings.seed)(
+    progress = Progress(description)
+    trainer = by_length(trainer_class, rows["length"][:], settings.seed)(
         model=model,
         args=arguments,
         train_dataset=rows,
         data_collator=collator,
-        callbacks=[progress, _Checkpoints(checkpoint_seconds), _Epochs(collator)],
+        callbacks=[progress, Checkpoints(checkpoint_seconds), Epochs(collator)],
     )
     if type(model).__name__.endswith("ForSequenceClassification") and not getattr(model, "counts_every_label", False):
         # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
@@ -178,7 +173,7 @@ def train(
         "train_seconds": round(time.perf_counter() - start, 1) if resumed_from is None else "not measured",
         "precision": "bf16 autocast" if use_bf16 else "fp32",
         "processes": processes.count(),
-        "resumed_at_step": 0 if resumed_from is None else _step_of(resumed_from),
+        "resumed_at_step": 0 if resumed_from is None else step_of(resumed_from),
     }
 
 
@@ -188,113 +183,6 @@ def _last_terms(logs: list[dict[str, Any]]) -> dict[str, float]:
     last = entries[-max(1, len(entries) // 10) :]
     names = [key for key in (last[0] if last else {}) if key.startswith("loss_")]
     return {name.removeprefix("loss_"): round(sum(entry[name] for entry in last) / len(last), 6) for name in names}
-
-
-def _by_length(trainer_class: type[Trainer], lengths: list[int], seed: int) -> type[Trainer]:
-    """The trainer with rows of similar length in every batch of all processes together, in an order that depends on seed
-    and epoch alone: not on what dropout drew, nor on the number of processes, nor on where a run was resumed."""
-
-    class ByLength(trainer_class):  # type: ignore[misc,valid-type]
-        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            batch_size = self.args.train_batch_size * self.args.gradient_accumulation_steps * processes.count()
-            return _ByLength(lengths, batch_size, epoch=lambda: epoch_of(self.state), seed=seed)
-
-    return ByLength
-
-
-class _ByLength(Sampler[int]):
-    def __init__(self, lengths: list[int], batch_size: int, *, epoch: Callable[[], int], seed: int):
-        self.lengths, self.batch_size, self.epoch, self.seed = lengths, batch_size, epoch, seed
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch())
-        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
-
-
-def epoch_of(state: TrainerState) -> int:
-    """The epoch that a run is in; its state says 0.9999… where sums of fractions end one."""
-    return int((state.epoch or 0) + 1e-6)
-
-
-def _step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
-
-
-def _last_complete(checkpoints: Path) -> Path | None:
-    """The newest whole checkpoint; those that a killed process left half-written are removed."""
-    complete = []
-    for path in checkpoints.glob("checkpoint-*"):
-        if (path / _COMPLETE).is_file():
-            complete.append(path)
-        else:
-            shutil.rmtree(path)
-    return max(complete, key=_step_of, default=None)
-
-
-class _Checkpoints(TrainerCallback):
-    """Asks for a checkpoint by the clock, marks it once all of its files are written, and keeps the newest alone."""
-
-    def __init__(self, seconds: float):
-        self.seconds = seconds
-        self.last = time.monotonic()
-
-    def on_step_end(self, args, state, control, **kwargs):
-        due = time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps
-        # Clocks differ: the processes save when the first one says so, and it is asked every tenth step alone.
-        if processes.count() > 1:
-            due = state.global_step % 10 == 0 and processes.first_alone(lambda: due)
-        control.should_save |= due
-
-    def on_save(self, args, state, control, **kwargs):
-        processes.wait()
-        if processes.is_first():
-            self.keep_newest(args, state)
-        processes.wait()
-        self.last = time.monotonic()
-
-    def keep_newest(self, args, state):
-        newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (newest / _COMPLETE).touch()
-        for older in Path(args.output_dir).glob("checkpoint-*"):
-            if older != newest:
-                (older / _COMPLETE).unlink(missing_ok=True)
-                shutil.rmtree(older)
-
-
-class _Epochs(TrainerCallback):
-    """Tells a collator that draws (see `RowDraws`) which epoch it is in."""
-
-    def __init__(self, collator: Any):
-        self.draws = getattr(collator, "draws", None)
-
-    def on_epoch_begin(self, args, state, control, **kwargs):
-        if self.draws is not None:
-            self.draws.epoch = epoch_of(state)
-
-
-class _Progress(TrainerCallback):
-    """One line: steps, time left, loss."""
-
-    def __init__(self, description: str):
-        self.description = description
-        self.bar: Any = None
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        self.bar = bar(total=state.max_steps, description=self.description, initial=state.global_step)
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self.bar.update(state.global_step - self.bar.n)
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if self.bar is not None and logs and "loss" in logs:
-            self.bar.set_postfix_str(f"loss {float(logs['loss']):.3f}")
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
 
 
 __all__ = ["Precision", "TrainSettings", "multiplies_bf16", "train", "trains_in_bf16"]

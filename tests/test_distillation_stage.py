@@ -18,7 +18,8 @@ from hf_albert_plus.distillation import METHODS, DistilSettings, Layers, Student
 from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import fingerprint, read_record
-from hf_albert_plus.training import TrainSettings, _ByLength
+from hf_albert_plus.row_order import LengthGrouped
+from hf_albert_plus.training import TrainSettings
 from tests.conftest import SMALL, invoke, pair_inputs, small_config
 
 QUICK = TrainSettings(epochs=1, batch_size=16, learning_rate=1e-3, max_length=32, precision="fp32")
@@ -329,11 +330,11 @@ def test_rows_come_in_one_order_whatever_was_drawn_before_and_however_many_proce
     orders = []
     for epoch, drawn in ((0, 0), (0, 7), (1, 0)):
         torch.manual_seed(drawn)
-        orders.append(list(_ByLength(lengths, 8, epoch=lambda epoch=epoch: epoch, seed=5)))
+        orders.append(list(LengthGrouped(lengths, 8, epoch=lambda epoch=epoch: epoch, seed=5)))
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
     assert sorted(orders[0]) == list(range(103))
-    assert orders[0] != list(_ByLength(lengths, 8, epoch=lambda: 0, seed=6))
+    assert orders[0] != list(LengthGrouped(lengths, 8, epoch=lambda: 0, seed=6))
     spread = [
         max(lengths[i] for i in batch) - min(lengths[i] for i in batch)
         for batch in (orders[0][b : b + 8] for b in range(0, 96, 8))

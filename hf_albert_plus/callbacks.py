@@ -1,0 +1,95 @@
+"""What happens around the steps of a training: checkpoints by the clock, epochs told, one line of progress."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from . import processes
+from .progress import bar
+from .row_order import epoch_of
+
+_COMPLETE = "complete"
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def last_complete(checkpoints: Path) -> Path | None:
+    """The newest whole checkpoint; those that a killed process left half-written are removed."""
+    complete = []
+    for path in checkpoints.glob("checkpoint-*"):
+        if (path / _COMPLETE).is_file():
+            complete.append(path)
+        else:
+            shutil.rmtree(path)
+    return max(complete, key=step_of, default=None)
+
+
+class Checkpoints(TrainerCallback):
+    """Asks for a checkpoint by the clock, marks it once all of its files are written, and keeps the newest alone."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.last = time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        due = time.monotonic() - self.last >= self.seconds and state.global_step < state.max_steps
+        # Clocks differ: the processes save when the first one says so, and it is asked every tenth step alone.
+        if processes.count() > 1:
+            due = state.global_step % 10 == 0 and processes.first_alone(lambda: due)
+        control.should_save |= due
+
+    def on_save(self, args, state, control, **kwargs):
+        processes.wait()
+        if processes.is_first():
+            self.keep_newest(args, state)
+        processes.wait()
+        self.last = time.monotonic()
+
+    def keep_newest(self, args, state):
+        newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        (newest / _COMPLETE).touch()
+        for older in Path(args.output_dir).glob("checkpoint-*"):
+            if older != newest:
+                (older / _COMPLETE).unlink(missing_ok=True)
+                shutil.rmtree(older)
+
+
+class Epochs(TrainerCallback):
+    """Tells a collator that draws (see `RowDraws`) which epoch it is in."""
+
+    def __init__(self, collator: Any):
+        self.draws = getattr(collator, "draws", None)
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        if self.draws is not None:
+            self.draws.epoch = epoch_of(state)
+
+
+class Progress(TrainerCallback):
+    """One line: steps, time left, loss."""
+
+    def __init__(self, description: str):
+        self.description = description
+        self.bar: Any = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.bar = bar(total=state.max_steps, description=self.description, initial=state.global_step)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if self.bar is not None and logs and "loss" in logs:
+            self.bar.set_postfix_str(f"loss {float(logs['loss']):.3f}")
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+__all__ = ["Checkpoints", "Epochs", "Progress", "last_complete", "step_of"]

@@ -1,0 +1,44 @@
+"""The order in which training sees its rows."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import Sampler
+from transformers import Trainer
+from transformers.trainer_callback import TrainerState
+from transformers.trainer_pt_utils import get_length_grouped_indices
+
+from . import processes
+
+
+def by_length(trainer_class: type[Trainer], lengths: list[int], seed: int) -> type[Trainer]:
+    """The trainer with rows of similar length in every batch of all processes together, in an order that depends on seed
+    and epoch alone: not on what dropout drew, nor on the number of processes, nor on where a run was resumed."""
+
+    class ByLength(trainer_class):  # type: ignore[misc,valid-type]
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            batch_size = self.args.train_batch_size * self.args.gradient_accumulation_steps * processes.count()
+            return LengthGrouped(lengths, batch_size, epoch=lambda: epoch_of(self.state), seed=seed)
+
+    return ByLength
+
+
+class LengthGrouped(Sampler[int]):
+    def __init__(self, lengths: list[int], batch_size: int, *, epoch: Callable[[], int], seed: int):
+        self.lengths, self.batch_size, self.epoch, self.seed = lengths, batch_size, epoch, seed
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch())
+        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
+
+
+def epoch_of(state: TrainerState) -> int:
+    """The epoch that a run is in; its state says 0.9999… where sums of fractions end one."""
+    return int((state.epoch or 0) + 1e-6)
+
+
+__all__ = ["LengthGrouped", "by_length", "epoch_of"]
