@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from hf_albert_plus.errors import InvalidInput, StageConflict
@@ -176,6 +177,7 @@ def test_json_is_strict(tmp_path):
 
 _TRAIN = """
 import sys, time
+import torch
 from pathlib import Path
 from transformers import TrainerCallback
 import hf_albert_plus.training as training
@@ -183,6 +185,7 @@ from hf_albert_plus.finetune import finetune
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.training import TrainSettings
 
+torch.set_num_threads(1)
 encoder, data, out, pause = sys.argv[1:]
 class Slow(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
@@ -225,8 +228,10 @@ def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_di
     assert done.stdout.strip() == f"resumed at {newest.name.removeprefix('checkpoint-')}"
     assert not (killed / "checkpoints").exists()
     settings = TrainSettings(epochs=5, batch_size=8, learning_rate=1e-3, max_length=32, precision="fp32")
-    task = get_task("sst2")
+    task, threads = get_task("sst2"), torch.get_num_threads()
+    torch.set_num_threads(1)
     finetune(str(encoder_dir), data=str(data_dir), task=task, output=tmp_path / "whole", settings=settings)
+    torch.set_num_threads(threads)
     one, other = load_file(killed / "model.safetensors"), load_file(tmp_path / "whole" / "model.safetensors")
     for name, tensor in one.items():
         assert tensor.equal(other[name]), name
