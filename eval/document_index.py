@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from hf_albert_plus import AlbertPlusTwinModel
-from hf_albert_plus.checkpoints import from_pretrained, load_config
+from hf_albert_plus.checkpoints import load_config, load_towers
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.batching import TOKEN_BUDGET, pad_rows, token_batches
 from hf_albert_plus.export.engines import model_hash
@@ -85,14 +85,7 @@ def open_towers(directory: str | Path, *, max_length: int = 128) -> Towers:
             repair="score a classifier with albert-plus eval",
         )
     fits_positions(config, max_length)
-    model, report = from_pretrained(AlbertPlusTwinModel, directory, option="DIR")
-    wrong = sorted({*report["missing_keys"], *report["unexpected_keys"]})
-    if wrong:
-        raise InvalidInput(
-            "DIR must hold the weights of AlbertPlusTwinModel and no others",
-            got=f"{len(wrong)} missing or unread ({wrong[0]} …) in {directory}",
-            repair="check that config and weights belong together",
-        )
+    model = load_towers(directory, option="DIR")
     read = [path for path in sorted(Path(directory).iterdir()) if path.name in _READ]
     parts = [model_hash(directory, "torch"), *(f"{path.name} {file_sha256(path)}" for path in read)]
     return Towers(model.eval(), load_tokenizer(directory, config), _sha256(parts), max_length)

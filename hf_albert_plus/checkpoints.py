@@ -7,6 +7,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 
 from .errors import InvalidInput
 from .glue import Task
+from .twin_albert_plus import AlbertPlusTwinModel
 
 
 def load_config(source: str | Path, *, option: str) -> PreTrainedConfig:
@@ -78,6 +79,23 @@ def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
     return model.eval()
 
 
+def load_towers(source: str | Path, *, option: str) -> AlbertPlusTwinModel:
+    """Loads two towers in fp32.
+
+    Raises:
+        InvalidInput: weights that are missing or left over.
+    """
+    model, report = from_pretrained(AlbertPlusTwinModel, source, option=option)
+    wrong = sorted({*report["missing_keys"], *report["unexpected_keys"]})
+    if wrong:
+        raise InvalidInput(
+            f"{option} must hold the weights of AlbertPlusTwinModel and no others",
+            got=f"{len(wrong)} missing or unread ({wrong[0]} …) in {source}",
+            repair="check that config and weights belong together",
+        )
+    return model
+
+
 def check_label_order(config: PreTrainedConfig, task: Task, *, option: str) -> None:
     """Refuses a classifier that has the task's label names under other ids: its predictions would count as others.
 
@@ -109,16 +127,15 @@ def load_classifier(
             classifier is not of the task.
     """
     options: dict[str, Any] = {} if config is None else {"config": config}
-    given = config
-    config = load_config(source, option=option)
-    has_head = any("SequenceClassification" in name for name in config.architectures or [])
-    if task is not None and has_head and config.num_labels != task.num_labels:
+    saved = load_config(source, option=option)
+    has_head = any("SequenceClassification" in name for name in saved.architectures or [])
+    if task is not None and has_head and saved.num_labels != task.num_labels:
         raise InvalidInput(
             f"{option} must be a bare encoder or a classifier with the {task.num_labels} labels of {task.name}",
-            got=f"{source} with {config.num_labels} labels",
+            got=f"{source} with {saved.num_labels} labels",
             repair="start from the encoder it was fine-tuned from",
         )
-    if task is not None and given is None:
+    if task is not None and config is None:
         names = list(task.labels) or ["score"]
         options = {
             "num_labels": task.num_labels,
@@ -156,4 +173,4 @@ def load_classifier(
     return model
 
 
-__all__ = ["check_label_order", "from_pretrained", "load_classifier", "load_config", "open_as_trained"]
+__all__ = ["check_label_order", "from_pretrained", "load_classifier", "load_config", "load_towers", "open_as_trained"]

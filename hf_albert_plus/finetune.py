@@ -6,7 +6,7 @@ from typing import Any
 from . import processes
 from .errors import InvalidInput
 from .glue import Task, data_parent, encode, load_split, load_tokenizer
-from .records import Record, parent, run_stage
+from .records import CHECKPOINTS, Record, parent, run_stage
 from .training import TrainSettings
 
 
@@ -48,7 +48,7 @@ def finetune(
             rows=rows,
             collator=DataCollatorWithPadding(tokenizer),
             settings=settings,
-            directory=directory,
+            checkpoints=directory / CHECKPOINTS,
             description=f"fine-tune {task.name}",
             checkpoint_seconds=checkpoint_seconds,
         )

@@ -14,7 +14,7 @@ from . import processes
 from .accumulation import AccumulatingTrainer
 from .callbacks import Checkpoints, Epochs, Progress, last_complete, step_of
 from .errors import InvalidInput
-from .records import CHECKPOINTS, discard
+from .records import discard
 from .row_order import by_length
 
 Precision = Literal["auto", "fp32", "bf16"]
@@ -81,21 +81,20 @@ def train(
     rows: Any,
     collator: Any,
     settings: TrainSettings,
-    directory: Path,
+    checkpoints: Path,
     description: str,
     trainer_class: type[Trainer] = AccumulatingTrainer,
     checkpoint_seconds: float = 60,
-    checkpoints: Path | None = None,
     keep_columns: bool = False,
 ) -> dict[str, Any]:
-    """Trains `model` in place and goes on at the last complete checkpoint under `directory/checkpoints`.
+    """Trains `model` in place and goes on at the last complete one of its checkpoints.
 
     Under `accelerate launch` every process gets its part of each batch, so that a run has the gradients of one process; but
     for the last batch of an epoch, which is filled up from its first rows where it does not divide.
 
     Args:
         rows: encoded examples with a `length` column, batched by length.
-        checkpoints: another place for the checkpoints.
+        checkpoints: directory that they are kept in.
         keep_columns: hand the collator all columns, not only those that the model's forward names.
         checkpoint_seconds: a checkpoint is written this often, so short runs write none.
 
@@ -103,7 +102,6 @@ def train(
         steps, examples, mean training loss, seconds of this process's share, the precision used, and the step it
         resumed at (0 for a fresh run).
     """
-    checkpoints = checkpoints or directory / CHECKPOINTS
     resumed_from = processes.first_alone(partial(last_complete, checkpoints))
     if settings.batch_size % processes.count():
         raise InvalidInput(
@@ -124,7 +122,6 @@ def train(
         use_cpu=not torch.accelerator.is_available(),
         ddp_backend=None if torch.accelerator.is_available() or processes.count() == 1 else "gloo",
         bf16=use_bf16,
-        train_sampling_strategy="group_by_length",
         remove_unused_columns=not keep_columns,
         dataloader_pin_memory=torch.cuda.is_available(),
         save_strategy="no",

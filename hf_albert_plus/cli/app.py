@@ -87,10 +87,7 @@ def run(
         str, typer.Option(help="How the student learns: a name of distill --list-methods.")
     ] = "kd-hidden",
     student: Annotated[str, typer.Option(help="half (all-shared, half the teacher's layers) or a variant.")] = "half",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
-    ] = None,
+    set_: o.MethodSet = None,
     teacher_epochs: o.Epochs = None,
     student_epochs: Annotated[
         float | None, typer.Option(help="Default: the method's; twice the teacher's for kd-hidden.")

@@ -49,10 +49,7 @@ def distill(
     ] = "half",
     data: Annotated[str | None, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="GLUE task.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
-    ] = None,
+    set_: o.MethodSet = None,
     phases: Annotated[
         str | None, typer.Option(help="Run these phases alone: names or patterns with commas, such as general.")
     ] = None,

@@ -24,6 +24,10 @@ MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; the rest 
 Seed = Annotated[int, typer.Option(help="Seed of weights, order and dropout.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads. Default: the physical cores.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value of AlbertPlusConfig; repeat for several.")]
+MethodSet = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
+]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", dir_okay=False, help="Also write every raw number to this file.")
 ]
@@ -57,9 +61,3 @@ class CombinationChoice(str, Enum):
 
 
 Precision = Annotated[PrecisionChoice, typer.Option(help="auto takes bf16 where the hardware multiplies it.")]
-Initialise = Annotated[
-    InitialiseChoice,
-    typer.Option(
-        help="Student's start: average, first or svd of the teacher's layers, random; auto averages where it can."
-    ),
-]

@@ -7,7 +7,7 @@ row has the epochs, and `--epochs` is there to change them.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..errors import InvalidInput, suggest
@@ -161,9 +161,15 @@ def distilbert(
     learning_rate: float = 5e-5,
 ) -> tuple[Phase, ...]:
     words = (t.SoftWords(soft_words_weight, temperature), t.MaskedWords(masked_words_weight), t.Cosine(cosine_weight))
-    general = {"epochs": general_epochs, "learning_rate": general_learning_rate, "mask_smoothing": mask_smoothing}
     return (
-        Phase("general", words, rows="text", **general),  # type: ignore[arg-type]
+        Phase(
+            "general",
+            words,
+            rows="text",
+            epochs=general_epochs,
+            learning_rate=general_learning_rate,
+            mask_smoothing=mask_smoothing,
+        ),
         Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
     )
 
@@ -188,11 +194,23 @@ def tinybert(
     learning_rate: float = 3e-5,
 ) -> tuple[Phase, ...]:
     inside = (t.Embeddings(embedding_weight), t.HiddenStates(hidden_weight), t.AttentionScores(attention_weight))
-    general = {"epochs": general_epochs, "learning_rate": general_learning_rate}
-    intermediate = {"epochs": intermediate_epochs, "learning_rate": intermediate_learning_rate}
+    general = Phase(
+        "general",
+        inside,
+        rows="text",
+        epochs=general_epochs,
+        learning_rate=general_learning_rate,
+        layer_map=layer_map,
+    )
     return (
-        Phase("general", inside, rows="text", layer_map=layer_map, **general),  # type: ignore[arg-type]
-        Phase("intermediate", inside, layer_map=layer_map, **intermediate),  # type: ignore[arg-type]
+        general,
+        replace(
+            general,
+            name="intermediate",
+            rows="task",
+            epochs=intermediate_epochs,
+            learning_rate=intermediate_learning_rate,
+        ),
         Phase("prediction", (t.SoftCrossEntropy(1.0, temperature),), epochs=epochs, learning_rate=learning_rate),
     )
 

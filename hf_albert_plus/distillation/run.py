@@ -97,7 +97,6 @@ class Run:
             rows=rows,
             collator=collator,
             settings=replace(self.settings, epochs=phase.epochs, learning_rate=phase.learning_rate),
-            directory=self.materials.directory,
             description=f"{self.method.method} {phase.name}",
             trainer_class=DistillationTrainer,
             checkpoint_seconds=self.checkpoint_seconds,
@@ -138,8 +137,10 @@ class Run:
         masking = None
         if phase.masks_words:
             vocabulary, smoothing = len(tokenizers.rows), phase.mask_smoothing
-            weights = smoothed_weights(rows["input_ids"], vocabulary=vocabulary, smoothing=smoothing)
-            masking = DynamicMasking(tokenizers.rows, seed=self.settings.seed, weights=weights if smoothing else None)
+            weights = None
+            if smoothing:
+                weights = smoothed_weights(rows["input_ids"], vocabulary=vocabulary, smoothing=smoothing)
+            masking = DynamicMasking(tokenizers.rows, seed=self.settings.seed, weights=weights)
         widths = projections_of(phase, model.config, None if teacher is None else teacher.config)
         maps = {name: self._projection(f"{name}-{old}-{new}", (old, new)) for name, (old, new) in widths.items()}
         return Distiller(model, teacher, phase, maps), rows, Collator(tokenizers.rows, masking=masking)

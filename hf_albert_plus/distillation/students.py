@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import from_pretrained, load_classifier, load_config
+from ..checkpoints import load_classifier, load_config, load_towers
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput, suggest
 from ..glue import Task
@@ -115,15 +115,7 @@ def _open_towers(source: str, method: Method) -> PreTrainedModel:
             got=f"two towers in {source}",
             repair="use --method twinbert, or another --student",
         )
-    model, report = from_pretrained(AlbertPlusTwinModel, source, option="--student")
-    wrong = sorted({*report["missing_keys"], *report["unexpected_keys"]})
-    if wrong:
-        raise InvalidInput(
-            "--student must hold the weights of AlbertPlusTwinModel and no others",
-            got=f"{len(wrong)} missing or unread ({wrong[0]} …) in {source}",
-            repair="check that config and weights belong together",
-        )
-    return model
+    return load_towers(source, option="--student")
 
 
 def _start_layers(teacher: PreTrainedModel, config: AlbertPlusConfig, method: Method) -> list[int] | None:

@@ -246,35 +246,34 @@ class FeatureMaps(Term):
     paired = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
+        projection = batch.projection("hidden")
+        students = batch.student.hidden_states[1 : self.depth + 1]
         return _total(
-            losses.feature_map_loss(student, teacher, batch.mask_BS) for student, teacher in _maps(batch, self.depth)
+            self.compare(
+                projection(student) if projection else student, batch.taught.hidden_states[layer], batch.mask_BS
+            )
+            for student, layer in zip(students, batch.layers, strict=False)
         )
 
+    def compare(self, student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
+        """One layer's maps."""
+        return losses.feature_map_loss(student_BSH, teacher_BSH, mask_BS)
+
 
 @dataclass(frozen=True)
-class FeatureMeans(Term):
+class FeatureMeans(FeatureMaps):
     """Squared difference of the means of the first `depth` layers' feature maps (MobileBERT's release)."""
 
-    depth: int = 0
-    needs = of_teacher = frozenset({"hidden_states"})
-    projection = "hidden"
-    paired = True
-
-    def loss(self, batch: Batch) -> torch.Tensor:
-        return _total(losses.feature_statistics_losses(*maps, batch.mask_BS)[0] for maps in _maps(batch, self.depth))
+    def compare(self, student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
+        return losses.feature_statistics_losses(student_BSH, teacher_BSH, mask_BS)[0]
 
 
 @dataclass(frozen=True)
-class FeatureVariances(Term):
+class FeatureVariances(FeatureMaps):
     """Difference of the variances of the first `depth` layers' feature maps (MobileBERT's release)."""
 
-    depth: int = 0
-    needs = of_teacher = frozenset({"hidden_states"})
-    projection = "hidden"
-    paired = True
-
-    def loss(self, batch: Batch) -> torch.Tensor:
-        return _total(losses.feature_statistics_losses(*maps, batch.mask_BS)[1] for maps in _maps(batch, self.depth))
+    def compare(self, student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
+        return losses.feature_statistics_losses(student_BSH, teacher_BSH, mask_BS)[1]
 
 
 @dataclass(frozen=True)
@@ -321,16 +320,6 @@ def _total(terms: Any) -> torch.Tensor:
 
 def _scores(seen: Capture, layer: int) -> torch.Tensor:
     return losses.attention_scores(seen.queries[layer], seen.keys[layer])
-
-
-def _maps(batch: Batch, depth: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Hidden states of the first `depth` layers and of the teacher's that they follow."""
-    projection = batch.projection("hidden")
-    students = batch.student.hidden_states[1 : depth + 1]
-    return [
-        (projection(student) if projection else student, batch.taught.hidden_states[layer])
-        for student, layer in zip(students, batch.layers, strict=False)
-    ]
 
 
 __all__ = [

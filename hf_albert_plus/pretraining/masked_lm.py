@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import processes
-from ..records import Record, file_sha256, parent, run_stage
+from ..records import CHECKPOINTS, Record, file_sha256, parent, run_stage
 from ..training import TrainSettings
 
 
@@ -44,7 +44,7 @@ def pretrain_masked_lm(
             rows=rows,
             collator=DataCollatorForLanguageModeling(tokeniser, mlm_probability=0.15),
             settings=settings,
-            directory=directory,
+            checkpoints=directory / CHECKPOINTS,
             description="pretrain masked LM",
         )
         if processes.is_first():
