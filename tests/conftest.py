@@ -25,10 +25,10 @@ from hf_albert_plus.heads import albert_plus_class
 
 quiet_libraries()
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
-if WORKER is not None and hasattr(os, "sched_setaffinity"):
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+if WORKER is not None and CORES:
     # A worker and all that it starts keep to a core: threads that wait for each other on a busy one take many times as long.
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[int(WORKER.removeprefix("gw")) % len(cores)]})
+    os.sched_setaffinity(0, {CORES[int(WORKER.removeprefix("gw")) % len(CORES)]})
 torch.set_num_threads(1 if WORKER is not None else 2)
 
 # A worker takes a file at a time: the longest come first, so that none is left to one worker at the end.

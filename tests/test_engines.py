@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -15,7 +17,7 @@ from hf_albert_plus.export.inputs import check_tensors, longest_input
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.stage import ExportSettings, export
 from hf_albert_plus.heads import albert_plus_class
-from tests.conftest import pair_inputs, randomise, small_config
+from tests.conftest import CORES, pair_inputs, randomise, small_config
 
 RUNTIMES_HERE = [
     "torch", "torch-bf16", "torch-compile", "onnx", "onnx-fp16", "onnx-int8", "onnx-qdq", "openvino", "openvino-bf16",
@@ -183,8 +185,6 @@ def test_wrong_calls_say_what_to_do(every_dir, call, words):
 
 
 def test_a_library_that_is_not_there_is_named(every_dir, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(InvalidInput, match=r"needs openvino, .*pip install 'hf-albert-plus\[openvino\]'"):
         Engine.load(every_dir, "openvino")
@@ -196,8 +196,19 @@ def test_threads_are_those_asked_for(every_dir):
         assert engine.session.get_session_options().intra_op_num_threads == threads
         Engine.load(every_dir, "torch", threads=threads)
         assert torch.get_num_threads() == threads
-        compiled = Engine.load(every_dir, "openvino", threads=threads).compiled
-        assert compiled.get_property("INFERENCE_NUM_THREADS") == threads
+
+
+def test_openvino_takes_the_threads_asked_for(every_dir):
+    """OpenVINO counts the cores it may use once a process and takes no more threads than those."""
+    script = f"""
+import os
+{f"os.sched_setaffinity(0, {CORES})" if CORES else ""}
+from hf_albert_plus.export.engines import Engine
+for threads in (1, 2):
+    print(Engine.load({str(every_dir)!r}, "openvino", threads=threads).compiled.get_property("INFERENCE_NUM_THREADS"))
+"""
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert list(map(int, printed.split())) == [1, min(2, len(CORES) or 2)]
 
 
 def test_nothing_of_the_users_is_unpickled(every_dir, tmp_path):
