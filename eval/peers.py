@@ -19,10 +19,10 @@ from hf_albert_plus.export.graph import export_graph, quiet_exporters, sample_in
 from hf_albert_plus.export.inputs import longest_input
 from hf_albert_plus.export.int8 import quantise
 from hf_albert_plus.export.openvino_ir import count_openvino_products, quantise_openvino, write_openvino
-from hf_albert_plus.export.optional import need
 from hf_albert_plus.export.products import count_products
 from hf_albert_plus.export.quiet import quiet_loggers
 from hf_albert_plus.export.sessions import open_session
+from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
 
 BASELINE = "transformers eager fp32"

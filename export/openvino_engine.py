@@ -9,9 +9,9 @@ from transformers.utils import ModelOutput
 from hf_albert_plus.checkpoints import load_config
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.engines import Engine
-from hf_albert_plus.export.optional import need
 from hf_albert_plus.export.outputs import as_output, check_names, output_class
 from hf_albert_plus.export.runtimes import Runtime
+from hf_albert_plus.optional import need
 
 # What a graph's floating point is computed in. An int8 graph leaves it to OpenVINO, which takes bf16 where it is fast.
 _PRECISION_HINTS = {"fp32": "f32", "bf16": "bf16"}

@@ -8,8 +8,8 @@ from typing import Any
 
 from hf_albert_plus.errors import QuantisationError
 from hf_albert_plus.export.calibration import Example, as_arrays
-from hf_albert_plus.export.optional import need
 from hf_albert_plus.export.quiet import quiet_loggers
+from hf_albert_plus.optional import need
 
 _PRODUCT = "MatMul"
 _THROUGH = {"Convert", "Multiply", "Reshape", "Subtract", "Transpose", "FakeQuantize"}

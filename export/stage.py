@@ -8,10 +8,10 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput, suggest
 from hf_albert_plus.export.engines import Engine
-from hf_albert_plus.export.optional import need
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.tensorrt_plan import Profile, check_tensorrt
 from hf_albert_plus.glue import data_parent, get_task
+from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
 from hf_albert_plus.records import RECORD, Record, file_sha256, parent, read_record, run_stage
 

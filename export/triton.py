@@ -13,8 +13,8 @@ import onnx
 from transformers import PreTrainedModel
 
 from hf_albert_plus.export.inputs import longest_input
-from hf_albert_plus.export.optional import need
 from hf_albert_plus.export.runtimes import RUNTIMES
+from hf_albert_plus.optional import need
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "spiece.model")
 MAX_BATCH = 64

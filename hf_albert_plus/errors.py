@@ -14,6 +14,14 @@ class InvalidInput(AlbertPlusError, ValueError):
         super().__init__(f"{rule}, got {got}; {repair}")
         self.rule, self.got, self.repair = rule, got, repair
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Worker processes send it home.
+        return _invalid_input, (self.rule, str(self.got), self.repair)
+
+
+def _invalid_input(rule: str, got: str, repair: str) -> InvalidInput:
+    return InvalidInput(rule, got=got, repair=repair)
+
 
 class StageConflict(AlbertPlusError):
     """An output directory cannot be used: it holds something else, or another process is writing it."""

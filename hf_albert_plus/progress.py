@@ -12,11 +12,13 @@ Item = TypeVar("Item")
 _FORMAT = "  {desc:<34.34} {percentage:3.0f}%|{bar:24}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
-def bar(*, total: float, description: str, initial: float = 0) -> "tqdm[Any]":
+def bar(*, total: float, description: str, initial: float = 0, unit_scale: bool = False) -> "tqdm[Any]":
+    """A bar of one line; `unit_scale` prints 52.0M for 52,000,000."""
     return tqdm(
         total=total,
         desc=description,
         initial=initial,
+        unit_scale=unit_scale,
         bar_format=_FORMAT,
         mininterval=0.2,
         dynamic_ncols=True,

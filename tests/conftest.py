@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 import hf_albert_plus
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.cli.console import quiet_libraries
-from hf_albert_plus.demo.data import train_tokenizer, write_task
+from hf_albert_plus.demo.data import VOCAB_SIZE, write_task
 from hf_albert_plus.demo.tasks import GENERATORS
 from hf_albert_plus.export.graph import apply_passes, save_graph, trace_graph
 from hf_albert_plus.heads import albert_plus_class
+from hf_albert_plus.tokenization import train_wordpiece
 
 quiet_libraries()
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
@@ -137,7 +138,8 @@ def tokenizer_dir(tmp_path_factory) -> Path:
     from hf_albert_plus.demo.tasks import pretraining_pair
 
     random = Random(0)
-    train_tokenizer(["\t".join(pretraining_pair(random)) for _ in range(800)], directory)
+    lines = ["\t".join(pretraining_pair(random)) for _ in range(800)]
+    train_wordpiece(lambda: lines, vocab_size=VOCAB_SIZE, max_length=128).save_pretrained(directory)
     return directory
 
 

@@ -19,6 +19,7 @@ from .reports import card, report
 from .retrieval import retrieve
 from .scoring import evaluate, submit
 from .stages import done, start
+from .texts import corpus, tokenizer
 
 app = typer.Typer(
     name="albert-plus",
@@ -211,6 +212,9 @@ app.command(
 app.command(
     epilog="Example: albert-plus card demo-output/models/student-sst2 --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json"
 )(card)
+
+app.add_typer(tokenizer, name="tokenizer")
+app.add_typer(corpus, name="corpus")
 
 
 __all__ = ["app", "main"]

@@ -7,6 +7,7 @@ from typing import Any
 from ..glue.tasks import get_task
 from ..progress import steps
 from ..records import Record, run_stage, write_text
+from ..tokenization import train_wordpiece
 from .tasks import GENERATORS, Row, pretraining_pair
 
 SIZES = {"train": 6000, "validation": 800}
@@ -34,7 +35,9 @@ def make_data(output: Path, *, seed: int = 0, tasks: tuple[str, ...] = tuple(GEN
             lines = ["\t".join(pretraining_pair(random)) for _ in range(PRETRAINING_PAIRS)]
             write_text(directory / "pretraining.txt", "\n".join(lines) + "\n")
             begin("tokenizer")
-            train_tokenizer(lines, directory / "tokenizer")
+            train_wordpiece(lambda: lines, vocab_size=VOCAB_SIZE, max_length=128).save_pretrained(
+                directory / "tokenizer"
+            )
         configs = "".join(
             f"- config_name: {name}\n  data_files: [{{split: train, path: {name}/train-*}}, {{split: validation, path: {name}/validation-*}}]\n"
             for name in tasks
@@ -75,30 +78,4 @@ def write_task(root: Path, name: str, *, seed: int) -> None:
         Dataset.from_list(rows, features=features).to_parquet(root / name / f"{split}-00000-of-00001.parquet")
 
 
-def train_tokenizer(lines: list[str], output: Path) -> None:
-    """A WordPiece tokenizer over the grammar's text that gives pairs token types."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCAB_SIZE, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator(lines, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        model_max_length=128,
-    ).save_pretrained(output)
-
-
-__all__ = ["PRETRAINING_PAIRS", "SIZES", "make_data", "task_rows", "train_tokenizer", "write_task"]
+__all__ = ["PRETRAINING_PAIRS", "SIZES", "VOCAB_SIZE", "make_data", "task_rows", "write_task"]

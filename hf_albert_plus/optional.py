@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-from hf_albert_plus.errors import InvalidInput
+from .errors import InvalidInput
 
 
 def need(module: str, *, extra: str) -> ModuleType:

@@ -1,0 +1,58 @@
+"""WordPiece vocabularies, with BERT's normalisation."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_PREFIX = "##"
+# Rarer characters are unknown.
+_LARGEST_ALPHABET = 1000
+
+
+def train_wordpiece(lines: Callable[[], Iterable[str]], *, vocab_size: int, max_length: int = 512) -> Any:
+    """A lower-casing tokenizer that gives pairs token types. The same text gives the same vocabulary.
+
+    Args:
+        lines: gives the text anew each time it is called.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    normalizer, pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for line in lines():
+        counts.update("".join(normalizer.normalize_str(line).split()))
+    frequent = sorted(counts, key=lambda character: (-counts[character], character))[:_LARGEST_ALPHABET]
+    # The trainer numbers what it meets in no fixed order, and merges pairs of the same count by number: it gets the
+    # characters' numbers from here.
+    known = [*_SPECIALS, *sorted(frequent), *(_PREFIX + character for character in sorted(frequent))]
+    learner = Tokenizer(models.WordPiece(unk_token=_SPECIALS[1]))
+    learner.normalizer, learner.pre_tokenizer = normalizer, pre_tokenizer
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size, special_tokens=known, limit_alphabet=_LARGEST_ALPHABET, show_progress=False
+    )
+    learner.train_from_iterator(lines(), trainer)
+
+    tokenizer = Tokenizer(models.WordPiece(vocab=learner.get_vocab(), unk_token=_SPECIALS[1]))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
+    tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    first, separator = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", first), ("[SEP]", separator)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        model_max_length=max_length,
+    )
+
+
+__all__ = ["train_wordpiece"]
