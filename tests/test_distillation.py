@@ -14,7 +14,8 @@ from hf_albert_plus.distillation.teachers import with_teacher_logits
 from hf_albert_plus.distillation.trainer import Distiller, projections_of
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.glue import get_task
-from hf_albert_plus.pretraining.masking import DynamicMasking, smoothed_weights
+from hf_albert_plus.pretraining.choosers import EachToken
+from hf_albert_plus.pretraining.masking import Masking, smoothed_weights
 from hf_albert_plus.training import TrainSettings
 from tests.conftest import SMALL, pair_inputs, randomise, small_config
 
@@ -331,7 +332,7 @@ def test_logits_are_cached_only_where_the_teacher_sees_the_same_and_nothing_else
 def test_masks_are_what_bert_says_by_count(encoder_dir):
     """15 % of the tokens that are no specials; of them 80 % the mask token, 10 % a random one, 10 % themselves."""
     tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
-    masking = DynamicMasking(tokenizer, seed=0)
+    masking = Masking(tokenizer, chooser=EachToken(tokenizer), seed=0)
     generator = torch.Generator().manual_seed(0)
     words = [i for i in range(len(tokenizer)) if i not in tokenizer.all_special_ids]
     masked = replaced = kept = 0
@@ -354,11 +355,11 @@ def test_masks_are_what_bert_says_by_count(encoder_dir):
 
 def test_a_mask_belongs_to_its_row_and_epoch(encoder_dir):
     tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
-    masking, again = (DynamicMasking(tokenizer, seed=1) for _ in range(2))
+    masking, again = (Masking(tokenizer, chooser=EachToken(tokenizer), seed=1) for _ in range(2))
     rows = [list(range(10, 60)), list(range(30, 80))]
     first = [masking(ids) for ids in rows]
     assert first == [again(ids) for ids in reversed(rows)][::-1]
-    assert first != [DynamicMasking(tokenizer, seed=2)(ids) for ids in rows]
+    assert first != [Masking(tokenizer, chooser=EachToken(tokenizer), seed=2)(ids) for ids in rows]
     masking.draws.epoch = 1
     assert first != [masking(ids) for ids in rows]
 
@@ -369,7 +370,7 @@ def test_rare_words_are_masked_more_often(encoder_dir):
     weights = smoothed_weights([[20] * 100, [21]], vocabulary=len(tokenizer), smoothing=0.7)
     assert weights[20] == pytest.approx(100**-0.7)
     assert weights[21] == weights[22] == 1
-    masking = DynamicMasking(tokenizer, seed=0, weights=weights)
+    masking = Masking(tokenizer, chooser=EachToken(tokenizer, weights=weights), seed=0)
     ids = [20] * 20 + [21] * 20
     counts = torch.zeros(2)
     for epoch in range(600):

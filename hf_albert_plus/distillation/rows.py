@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import InvalidInput
 from ..glue import Task, encode, load_split
-from ..pretraining.masking import IGNORED, DynamicMasking
+from ..pretraining.masking import IGNORED, Masking
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -85,7 +85,7 @@ class Collator:
         masking: what masks each row's words anew, their originals being the labels.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, masking: DynamicMasking | None = None):
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, masking: Masking | None = None):
         self.tokenizer = tokenizer
         self.masking = masking
         self.draws = None if masking is None else masking.draws

@@ -13,7 +13,8 @@ from .. import processes
 from ..checkpoints import from_pretrained, load_classifier, load_config
 from ..heads import albert_plus_class, architecture_of
 from ..initialise import initialise
-from ..pretraining.masking import DynamicMasking, smoothed_weights
+from ..pretraining.choosers import EachToken
+from ..pretraining.masking import Masking, smoothed_weights
 from ..records import CHECKPOINTS, discard, write_json
 from ..training import train
 from .distill import stand_in
@@ -140,7 +141,9 @@ class Run:
             weights = None
             if smoothing:
                 weights = smoothed_weights(rows["input_ids"], vocabulary=vocabulary, smoothing=smoothing)
-            masking = DynamicMasking(tokenizers.rows, seed=self.settings.seed, weights=weights)
+            masking = Masking(
+                tokenizers.rows, chooser=EachToken(tokenizers.rows, weights=weights), seed=self.settings.seed
+            )
         widths = projections_of(phase, model.config, None if teacher is None else teacher.config)
         maps = {name: self._projection(f"{name}-{old}-{new}", (old, new)) for name, (old, new) in widths.items()}
         return Distiller(model, teacher, phase, maps), rows, Collator(tokenizers.rows, masking=masking)
