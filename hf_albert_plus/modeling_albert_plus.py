@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_bidirectional_mask
+from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
 from transformers.modeling_outputs import (
     BaseModelOutputWithPooling,
     MaskedLMOutput,
@@ -89,11 +89,13 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
         token_type_ids: torch.LongTensor | None = None,
         position_ids: torch.LongTensor | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
+        sequence_ids: torch.LongTensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPooling:
         """Encodes `input_ids` `[B, S]` (or `inputs_embeds` `[B, S, E]`) into `last_hidden_state` `[B, S, H]` and
         `pooler_output` `[B, H]`. `hidden_states`, when asked for, are L + 1 tensors `[B, S, H]`, one a *call*, so that
-        shared blocks give one a layer too.
+        shared blocks give one a layer too. With `sequence_ids` `[B, S]` a row holds several sequences, and each token
+        attends to those with its own number; give `position_ids` that begin anew with each.
 
         Raises:
             ValueError: neither or both of `input_ids` and `inputs_embeds`, more tokens than positions, or token types for
@@ -114,14 +116,22 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
                 "(return_token_type_ids=False when tokenising)"
             )
         hidden_BSH = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
+        packed = None if sequence_ids is None else packed_sequence_mask_function(sequence_ids)
         mask: Any = create_bidirectional_mask(
-            config=self.config, inputs_embeds=hidden_BSH, attention_mask=attention_mask
+            config=self.config,
+            inputs_embeds=hidden_BSH,
+            attention_mask=attention_mask,
+            and_mask_function=packed,
         )
         hidden_BSH = self.encoder(hidden_BSH, mask, **kwargs)
-        pooled_BH = hidden_BSH[:, 0] if self.pools else None
-        if self.pooler is not None and self.pooler_activation is not None:
-            pooled_BH = self.pooler_activation(self.pooler(pooled_BH))
+        pooled_BH = self.pool(hidden_BSH[:, 0]) if self.pools else None
         return BaseModelOutputWithPooling(last_hidden_state=hidden_BSH, pooler_output=pooled_BH)
+
+    def pool(self, first_BH: torch.Tensor) -> torch.Tensor:
+        """What heads on whole sequences read of their first tokens."""
+        if self.pooler is None or self.pooler_activation is None:
+            return first_BH
+        return self.pooler_activation(self.pooler(first_BH))
 
 
 class AlbertPlusWithMLMHead(AlbertPlusPreTrainedModel):
@@ -214,20 +224,34 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
         labels: torch.LongTensor | None = None,
         sentence_order_label: torch.LongTensor | None = None,
         num_sentences_in_batch: torch.Tensor | int | None = None,
+        masked_positions: torch.LongTensor | None = None,
+        first_positions: torch.LongTensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> AlbertPlusForPreTrainingOutput:
-        """`labels` `[B, S]` (-100 where not masked), `sentence_order_label` `[B]` (0 in order, 1 swapped). Their mean
-        cross-entropies are added, unweighted; either alone is the loss where the other is not given.
-        `num_sentences_in_batch` is the number of sentence orders over all accumulated batches (`AccumulatingTrainer`)."""
+        """`labels` `[B, S]` (-100 where not masked), `sentence_order_label` `[B]` (0 in order, 1 swapped, -100 neither).
+        Their mean cross-entropies are added, unweighted; either alone is the loss where the other is not given.
+        `num_sentences_in_batch` is the number of sentence orders over all accumulated batches (`AccumulatingTrainer`).
+
+        `masked_positions` `[M]`, of the B·S tokens, has logits `[M, V]` computed for these alone, with labels `[M]`: the
+        vocabulary is much of a small model's arithmetic. `first_positions` `[N]` are the first tokens of the N sequences of
+        packed rows (`sequence_ids`), with labels `[N]`."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         outputs = self.albert_plus(*inputs, return_dict=True, **kwargs)
-        logits_BSV = self.predictions(outputs.last_hidden_state)
-        sop_logits = self.sentence_order(outputs.pooler_output)
+        hidden_BSH, pooled_BH = outputs.last_hidden_state, outputs.pooler_output
+        if first_positions is not None:
+            pooled_BH = self.albert_plus.pool(hidden_BSH.flatten(0, 1)[first_positions])
+        if masked_positions is not None:
+            hidden_BSH = hidden_BSH.flatten(0, 1)[masked_positions]
+        logits_BSV = self.predictions(hidden_BSH)
+        sop_logits = self.sentence_order(pooled_BH)
         losses = []
         if labels is not None:
             losses.append(self.loss_function(logits_BSV, labels, vocab_size=self.config.vocab_size, **kwargs))
         if sentence_order_label is not None:
-            sop_loss = nn.functional.cross_entropy(sop_logits.float(), sentence_order_label.view(-1))
+            orders = sentence_order_label.view(-1)
+            sop_loss = nn.functional.cross_entropy(sop_logits.float(), orders, reduction="sum")
+            # A batch may have no order to tell.
+            sop_loss = sop_loss / orders.ne(-100).sum().clamp(min=1)
             if num_sentences_in_batch is not None or labels is None:
                 losses.append(sop_loss * _share_of_mean(sentence_order_label, num_sentences_in_batch))
             else:
