@@ -335,17 +335,6 @@ def test_interval_of_a_mean():
 
 
 @pytest.fixture(scope="module")
-def twin_dir(tmp_path_factory, tokenizer_dir):
-    directory = tmp_path_factory.mktemp("twin")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    model = _twin(vocab_size=len(tokenizer))
-    model.crossing.bias.data.fill_(-4.64)  # amid the logits at random weights, so that both labels are predicted
-    model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
 def pairs_dir(tmp_path_factory, data_dir):
     """The demo's pairs, and some of their texts in other pairs: queries with several answers, shared documents."""
     rows = load_split(str(data_dir), get_task("mrpc"), "validation").to_list()
@@ -357,6 +346,25 @@ def pairs_dir(tmp_path_factory, data_dir):
     directory = tmp_path_factory.mktemp("pairs")
     (directory / "mrpc").mkdir()
     Dataset.from_list(rows).to_parquet(directory / "mrpc" / "validation.parquet")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def twin_dir(tmp_path_factory, tokenizer_dir, pairs_dir):
+    directory = tmp_path_factory.mktemp("twin")
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    model = _twin(vocab_size=len(tokenizer))
+    # Amid the logits at random weights, so that both labels are predicted.
+    rows = load_split(str(pairs_dir), get_task("mrpc"), "validation").to_list()
+    with torch.no_grad():
+        queries, documents = (
+            torch.cat([model.encode(**tokenizer(row[column], return_tensors="pt")) for row in rows])
+            for column in ("sentence1", "sentence2")
+        )
+        logits = model.cross(queries, documents).unique()
+        model.crossing.bias -= logits[len(logits) // 2 - 1 : len(logits) // 2 + 1].mean()
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
     return directory
 
 

@@ -1,13 +1,13 @@
 """WordPiece vocabularies, with BERT's normalisation."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PREFIX = "##"
-# Rarer characters are unknown.
-_LARGEST_ALPHABET = 1000
+# Characters, at the beginning of words and within them; rarer ones are unknown.
+_LARGEST_ALPHABET = 2000
 
 
 def train_wordpiece(lines: Callable[[], Iterable[str]], *, vocab_size: int, max_length: int = 512) -> Any:
@@ -20,19 +20,25 @@ def train_wordpiece(lines: Callable[[], Iterable[str]], *, vocab_size: int, max_
     from transformers import PreTrainedTokenizerFast
 
     normalizer, pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+
+    def words() -> Iterator[list[str]]:
+        for line in lines():
+            yield [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(line))]
+
     counts: Counter[str] = Counter()
-    for line in lines():
-        counts.update("".join(normalizer.normalize_str(line).split()))
-    frequent = sorted(counts, key=lambda character: (-counts[character], character))[:_LARGEST_ALPHABET]
+    for line in words():
+        counts.update(piece for word in line for piece in _characters(word))
+    frequent = sorted(counts, key=lambda piece: (-counts[piece], piece))[:_LARGEST_ALPHABET]
     # The trainer numbers what it meets in no fixed order, and merges pairs of the same count by number: it gets the
-    # characters' numbers from here.
-    known = [*_SPECIALS, *sorted(frequent), *(_PREFIX + character for character in sorted(frequent))]
+    # characters' numbers from here, and no others.
+    known = set(frequent)
     learner = Tokenizer(models.WordPiece(unk_token=_SPECIALS[1]))
-    learner.normalizer, learner.pre_tokenizer = normalizer, pre_tokenizer
+    learner.pre_tokenizer = pre_tokenizer
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=known, limit_alphabet=_LARGEST_ALPHABET, show_progress=False
+        vocab_size=vocab_size, special_tokens=[*_SPECIALS, *sorted(known)], show_progress=False
     )
-    learner.train_from_iterator(lines(), trainer)
+    spellable = (" ".join(word for word in line if known.issuperset(_characters(word))) for line in words())
+    learner.train_from_iterator(spellable, trainer)
 
     tokenizer = Tokenizer(models.WordPiece(vocab=learner.get_vocab(), unk_token=_SPECIALS[1]))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
@@ -53,6 +59,10 @@ def train_wordpiece(lines: Callable[[], Iterable[str]], *, vocab_size: int, max_
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         model_max_length=max_length,
     )
+
+
+def _characters(word: str) -> list[str]:
+    return [word[0], *(_PREFIX + character for character in word[1:])]
 
 
 __all__ = ["train_wordpiece"]
