@@ -56,6 +56,16 @@ def first_alone(action: Callable[[], Answer]) -> Answer:
     return answer[0]
 
 
+def summed(values: Any) -> Any:
+    """The sum of a tensor over all processes, in each of them."""
+    if count() == 1:
+        return values
+    _state()
+    from accelerate.utils import reduce
+
+    return reduce(values, reduction="sum")
+
+
 def _state() -> Any:
     """The connection between the processes, made once; gloo where there is no accelerator."""
     import torch
@@ -65,4 +75,4 @@ def _state() -> Any:
     return PartialState(cpu=True, backend="gloo") if cpu else PartialState()
 
 
-__all__ = ["count", "first_alone", "is_first", "rank", "wait"]
+__all__ = ["count", "first_alone", "is_first", "rank", "summed", "wait"]

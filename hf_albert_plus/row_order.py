@@ -36,9 +36,24 @@ class LengthGrouped(Sampler[int]):
         return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
 
 
+class Shuffled(Sampler[int]):
+    """All rows in an order that depends on seed and epoch alone."""
+
+    def __init__(self, length: int, *, epoch: Callable[[], int], seed: int):
+        self.length, self.epoch, self.seed = length, epoch, seed
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.randperm(self.length, generator=torch.Generator().manual_seed((self.seed << 20) + self.epoch()))
+        for part in order.split(1 << 16):
+            yield from part.tolist()
+
+
 def epoch_of(state: TrainerState) -> int:
     """The epoch that a run is in; its state says 0.9999… where sums of fractions end one."""
     return int((state.epoch or 0) + 1e-6)
 
 
-__all__ = ["LengthGrouped", "by_length", "epoch_of"]
+__all__ = ["LengthGrouped", "Shuffled", "by_length", "epoch_of"]

@@ -2,13 +2,14 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from . import processes
 from .accumulation import AccumulatingTrainer
@@ -102,50 +103,89 @@ def train(
         steps, examples, mean training loss, seconds of this process's share, the precision used, and the step it
         resumed at (0 for a fresh run).
     """
-    resumed_from = processes.first_alone(partial(last_complete, checkpoints))
+
+    def build(callbacks: list[TrainerCallback]) -> Trainer:
+        arguments = training_arguments(
+            settings,
+            output=checkpoints,
+            num_train_epochs=settings.epochs,
+            remove_unused_columns=not keep_columns,
+            logging_steps=10 if len(rows) * settings.epochs >= 10 * settings.batch_size else 1,
+        )
+        trainer = by_length(trainer_class, rows["length"][:], settings.seed)(
+            model=model, args=arguments, train_dataset=rows, data_collator=collator, callbacks=callbacks
+        )
+        if type(model).__name__.endswith("ForSequenceClassification") and not getattr(
+            model, "counts_every_label", False
+        ):
+            # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
+            trainer.model_accepts_loss_kwargs = False
+        return trainer
+
+    return run_trainer(
+        build,
+        collator=collator,
+        checkpoints=checkpoints,
+        description=description,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+
+
+def training_arguments(settings: TrainSettings, *, output: Path, **more: Any) -> TrainingArguments:
+    """What every training here asks of the Trainer: its own checkpoints and progress, gloo where there is no accelerator.
+
+    Raises:
+        InvalidInput: a batch that the processes cannot share.
+    """
     if settings.batch_size % processes.count():
         raise InvalidInput(
             f"--batch-size must be a multiple of the {processes.count()} processes",
             got=settings.batch_size,
             repair=f"use --batch-size {-(-settings.batch_size // processes.count()) * processes.count()}",
         )
-    use_bf16 = trains_in_bf16(settings.precision)
-    arguments = TrainingArguments(
-        output_dir=str(checkpoints),
-        num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch_size // processes.count(),
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup,
-        weight_decay=settings.weight_decay,
-        lr_scheduler_type="linear",
-        seed=settings.seed,
-        use_cpu=not torch.accelerator.is_available(),
-        ddp_backend=None if torch.accelerator.is_available() or processes.count() == 1 else "gloo",
-        bf16=use_bf16,
-        remove_unused_columns=not keep_columns,
-        dataloader_pin_memory=torch.cuda.is_available(),
-        save_strategy="no",
-        logging_steps=10 if len(rows) * settings.epochs >= 10 * settings.batch_size else 1,
-        logging_nan_inf_filter=False,
-        report_to=[],
-        disable_tqdm=True,
-    )
+    has_accelerator = torch.accelerator.is_available()
+    given = {
+        "output_dir": str(output),
+        "per_device_train_batch_size": settings.batch_size // processes.count(),
+        "learning_rate": settings.learning_rate,
+        "warmup_steps": settings.warmup,
+        "weight_decay": settings.weight_decay,
+        "lr_scheduler_type": "linear",
+        "seed": settings.seed,
+        "use_cpu": not has_accelerator,
+        "ddp_backend": None if has_accelerator or processes.count() == 1 else "gloo",
+        "bf16": trains_in_bf16(settings.precision),
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "save_strategy": "no",
+        "logging_nan_inf_filter": False,
+        "report_to": [],
+        "disable_tqdm": True,
+    }
+    arguments = TrainingArguments(**{**given, **more})
     if arguments.n_gpu > 1:
         # One process trains on one device; several devices are `accelerate launch`'s business.
         arguments._n_gpu = 1
-    progress = Progress(description)
-    trainer = by_length(trainer_class, rows["length"][:], settings.seed)(
-        model=model,
-        args=arguments,
-        train_dataset=rows,
-        data_collator=collator,
-        callbacks=[progress, Checkpoints(checkpoint_seconds), Epochs(collator)],
-    )
-    if type(model).__name__.endswith("ForSequenceClassification") and not getattr(model, "counts_every_label", False):
-        # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
-        trainer.model_accepts_loss_kwargs = False
+    return arguments
+
+
+def run_trainer(
+    build: Callable[[list[TrainerCallback]], Trainer],
+    *,
+    collator: Any,
+    checkpoints: Path,
+    description: str,
+    checkpoint_seconds: float,
+) -> dict[str, Any]:
+    """Builds a trainer with our callbacks and trains, from the last complete checkpoint on; what came out, as `train` says.
+
+    Raises:
+        InvalidInput: a loss or a weight that is not finite.
+    """
     from transformers.trainer_callback import PrinterCallback
 
+    resumed_from = processes.first_alone(partial(last_complete, checkpoints))
+    progress = Progress(description)
+    trainer: Any = build([progress, Checkpoints(checkpoint_seconds), Epochs(collator)])
     trainer.remove_callback(PrinterCallback)
     start = time.perf_counter()
     try:
@@ -153,7 +193,8 @@ def train(
     finally:
         progress.close()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry] or [outcome.training_loss]
-    if not all(math.isfinite(loss) for loss in losses) or not all(p.isfinite().all() for p in model.parameters()):
+    weights_are_finite = all(weight.isfinite().all() for weight in trainer.model.parameters())
+    if not weights_are_finite or not all(math.isfinite(loss) for loss in losses):
         if processes.is_first():
             discard(checkpoints)
         raise InvalidInput(
@@ -165,10 +206,10 @@ def train(
     return {
         **({"losses": terms} if terms else {}),
         "steps": outcome.global_step,
-        "examples": len(rows),
+        "examples": len(trainer.train_dataset),
         "train_loss": round(sum(losses) / len(losses), 5),
         "train_seconds": round(time.perf_counter() - start, 1) if resumed_from is None else "not measured",
-        "precision": "bf16 autocast" if use_bf16 else "fp32",
+        "precision": "bf16 autocast" if trainer.args.bf16 else "fp32",
         "processes": processes.count(),
         "resumed_at_step": 0 if resumed_from is None else step_of(resumed_from),
     }
@@ -182,4 +223,12 @@ def _last_terms(logs: list[dict[str, Any]]) -> dict[str, float]:
     return {name.removeprefix("loss_"): round(sum(entry[name] for entry in last) / len(last), 6) for name in names}
 
 
-__all__ = ["Precision", "TrainSettings", "multiplies_bf16", "train", "trains_in_bf16"]
+__all__ = [
+    "Precision",
+    "TrainSettings",
+    "multiplies_bf16",
+    "run_trainer",
+    "train",
+    "training_arguments",
+    "trains_in_bf16",
+]

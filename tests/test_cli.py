@@ -28,6 +28,7 @@ VERBS = [
     "report",
     "submit",
     "card",
+    "pretrain",
     "tokenizer train",
     "tokenizer import",
     "corpus build",

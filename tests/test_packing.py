@@ -1,10 +1,14 @@
 """Packed rows and the logits of masked tokens alone: the same losses and gradients as a sequence a row gives. Models are in
 fp64, the losses of transformers in fp32."""
 
+from itertools import pairwise
+
+import numpy
 import pytest
 import torch
 
 from hf_albert_plus import AlbertPlusForPreTraining
+from hf_albert_plus.pretraining.packing import pack
 from tests.conftest import randomise, small_config
 
 LENGTHS = (9, 4, 12, 7, 5, 10)
@@ -122,3 +126,31 @@ def test_a_batch_without_an_order_has_a_loss():
     torch.testing.assert_close(model(**batch).loss, alone)
     orders = {name: value for name, value in batch.items() if name != "labels"}
     assert model(**orders).loss == 0
+
+
+@pytest.mark.parametrize("width", [16, 64, 512])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_sequence_lies_in_one_row_that_holds_it(width, seed):
+    random = numpy.random.default_rng(seed)
+    # Nine tenths as long as a row, a tenth shorter, as segment pairs are.
+    short = random.random(800) < (0.1, 0.5, 1.0, 0.0)[seed]
+    lengths = numpy.where(short, random.integers(2, width + 1, 800), width)
+    numbers, starts = pack(lengths, width=width)
+    assert sorted(numbers.tolist()) == list(range(800))
+    rows = [numbers[a:b] for a, b in pairwise(starts)]
+    assert all(len(row) and lengths[row].sum() <= width for row in rows)
+    # No fewer rows than tokens need, and few more.
+    least = -(-int(lengths.sum()) // width)
+    assert least <= len(rows) <= 11 / 9 * max(least, int((2 * lengths > width).sum())) + 1
+    # Best fit: the two emptiest rows do not fit into one.
+    left = sorted(width - lengths[row].sum() for row in rows)
+    assert len(rows) == 1 or left[-1] + left[-2] < width or short.sum() == 0
+
+
+def test_packing_by_hand():
+    """10, 6, 5, 4, 3, 2 into rows of 10: [10], [6, 4], [5, 3, 2]."""
+    numbers, starts = pack([4, 10, 2, 6, 3, 5], width=10)
+    assert [numbers[a:b].tolist() for a, b in pairwise(starts)] == [[1], [3, 0], [5, 4, 2]]
+    assert [part.tolist() for part in pack([], width=10)] == [[], [0]]
+    with pytest.raises(ValueError, match="longer than a row of 10 tokens, got one of 11"):
+        pack([11], width=10)

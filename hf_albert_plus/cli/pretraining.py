@@ -1,0 +1,97 @@
+"""The verb that pretrains."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from .stages import done, start
+from .texts import CorpusPaths, FormatChoice, OrderChoice
+
+
+class OptimizerChoice(str, Enum):
+    """The optimisers of pretraining."""
+
+    lamb = "lamb"
+    adamw = "adamw"
+
+
+class MaskedChoice(str, Enum):
+    """What is masked together."""
+
+    spans = "spans"
+    words = "words"
+    tokens = "tokens"
+
+
+def pretrain(
+    corpus: CorpusPaths,
+    out: o.Out,
+    variant: Annotated[str, typer.Option(help="Architecture: albert-plus variants.")] = "albert-base-v2",
+    set_: o.Set = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="For text: directory or Hub id. Default: learned from the text.")
+    ] = None,
+    vocab_size: Annotated[int, typer.Option(help="For text without --tokenizer.")] = 30_000,
+    format_: Annotated[
+        FormatChoice, typer.Option("--format", help="For text: input format.")
+    ] = FormatChoice.segment_pair,
+    order: Annotated[OrderChoice | None, typer.Option(help="For text: what two segments are labelled with.")] = None,
+    max_length: Annotated[int, typer.Option(help="For text: longest example in tokens.")] = 512,
+    epochs: Annotated[float, typer.Option(help="Passes over the examples.")] = 1.0,
+    batch_size: Annotated[int, typer.Option(help="Rows a step, over all processes and accumulated batches.")] = 256,
+    accumulate: Annotated[int, typer.Option(help="Forward passes that make a step.")] = 1,
+    optimizer: Annotated[
+        OptimizerChoice, typer.Option(help="LAMB as ALBERT's release has it, or AdamW.")
+    ] = OptimizerChoice.lamb,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak; default: 1.76e-3 for lamb (for 4,096 rows a step), 1e-4 for adamw.")
+    ] = None,
+    warmup: Annotated[float, typer.Option(help="Share of the steps with a rising learning rate.")] = 0.025,
+    weight_decay: Annotated[float, typer.Option(help="But for biases and norms.")] = 0.01,
+    masked: Annotated[
+        MaskedChoice, typer.Option(help="Spans of up to three whole words (ALBERT), whole words, or tokens.")
+    ] = MaskedChoice.spans,
+    cap: Annotated[
+        int | None, typer.Option(help="Tokens masked of a row at most. Default: none; the 2019 commands had 20.")
+    ] = None,
+    copies: Annotated[
+        int | None, typer.Option(help="Masks that a row has in turn. Default: new ones each time.")
+    ] = None,
+    packed: Annotated[bool, typer.Option(help="Let short examples share rows, so that nothing is padding.")] = True,
+    checkpoint_layers: Annotated[
+        bool, typer.Option("--checkpoint-layers", help="Compute layers again in the backward pass: less memory.")
+    ] = False,
+    evaluations: Annotated[int, typer.Option(help="How often the held-out text is scored.")] = 10,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Pretrain an encoder, from text or from a directory of albert-plus corpus build to a checkpoint.
+
+    Text becomes OUT-tokenizer and OUT-corpus first, which the next run uses again.
+    """
+    from ..pretraining import PretrainSettings, prepare_corpus, published_learning_rate
+    from ..pretraining import pretrain as stage
+    from ..variants import get_variant, parse_settings
+
+    settings = PretrainSettings(
+        epochs=epochs, batch_size=batch_size, accumulate=accumulate, optimizer=optimizer.value,
+        learning_rate=published_learning_rate(optimizer.value) if learning_rate is None else learning_rate,
+        warmup=warmup, weight_decay=weight_decay, masked=masked.value, cap=cap, copies=copies, packed=packed,
+        checkpoint_layers=checkpoint_layers, evaluations=evaluations, precision=precision.value, seed=seed,
+        max_length=max_length,
+    )  # fmt: skip
+    config = {**get_variant(variant).fields, **parse_settings(set_ or [])}
+    start(threads)
+    built = prepare_corpus(
+        corpus, output=out, tokenizer=tokenizer, vocab_size=vocab_size, format=format_.value,
+        order=None if order is None else order.value, max_length=max_length, seed=seed,
+    )  # fmt: skip
+    done(stage(built, config=config, output=out, settings=settings), Path(out), as_json=as_json)
+
+
+__all__ = ["pretrain"]

@@ -1,0 +1,61 @@
+"""Padding-free batches: sequences that share a row of fixed width, without seeing each other."""
+
+from typing import Any
+
+import numpy
+from torch.utils.data import Dataset
+
+
+def pack(lengths: Any, *, width: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Rows of at most `width` tokens, each sequence where it leaves least room, the longest first (best fit decreasing: at most
+    11/9 of the fewest rows there can be, and one more).
+
+    Returns:
+        the sequences' numbers, row after row, `[N]`; and where each row begins among them, with the end of the last,
+        `[rows + 1]`.
+
+    Raises:
+        ValueError: a sequence that is longer than a row.
+    """
+    sizes = numpy.asarray(lengths, dtype=numpy.int32)
+    if sizes.size == 0:
+        return numpy.zeros(0, dtype=numpy.int64), numpy.zeros(1, dtype=numpy.int64)
+    if sizes.max() > width:
+        raise ValueError(f"no sequence may be longer than a row of {width} tokens, got one of {sizes.max()}")
+    order = numpy.argsort(-sizes, kind="stable")
+    # Most sequences fill a row so far that not even the shortest fits beside them.
+    alone = int(numpy.searchsorted(-sizes[order], sizes.min() - width, side="left"))
+    rows: list[list[int]] = []
+    # Rows by the room that is left in them.
+    by_room: list[list[int]] = [[] for _ in range(width + 1)]
+    for number, size in zip(order[alone:].tolist(), sizes[order[alone:]].tolist(), strict=True):
+        room = next((room for room in range(size, width + 1) if by_room[room]), None)
+        if room is None:
+            room, row = width, len(rows)
+            rows.append([])
+        else:
+            row = by_room[room].pop()
+        rows[row].append(number)
+        by_room[room - size].append(row)
+    shared = numpy.array([number for row in rows for number in row], dtype=numpy.int64)
+    counts = numpy.concatenate([numpy.ones(alone, dtype=numpy.int64), [len(row) for row in rows]])
+    return numpy.concatenate([order[:alone], shared]), numpy.concatenate([[0], numpy.cumsum(counts)]).astype(
+        numpy.int64
+    )
+
+
+class PackedRows(Dataset[list[dict[str, Any]]]):
+    """Item i is the list of the examples that share row i."""
+
+    def __init__(self, examples: Any, *, width: int):
+        self.examples = examples
+        self.numbers, self.starts = pack(examples.data.column("length").to_numpy(), width=width)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, index: int) -> list[dict[str, Any]]:
+        return [self.examples[int(number)] for number in self.numbers[self.starts[index] : self.starts[index + 1]]]
+
+
+__all__ = ["PackedRows", "pack"]

@@ -1,0 +1,198 @@
+"""The stage that pretrains: a corpus of examples in, an encoder directory out."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from .. import processes
+from ..corpus.build import TOKENIZER
+from ..errors import InvalidInput
+from ..records import CHECKPOINTS, Record, parent, run_stage
+from .collator import PretrainingCollator
+from .masking import Masking
+from .settings import PretrainSettings, chooser
+
+RUNS = "runs"
+
+
+def pretrain(
+    corpus: Path, *, config: dict[str, Any], output: Path, settings: PretrainSettings, checkpoint_seconds: float = 600
+) -> Record:
+    """Trains `AlbertPlusForPreTraining` from scratch on masked words and the labels of segments (ALBERT, section 3.1).
+
+    A killed run goes on at its last checkpoint, batch for batch and mask for mask. TensorBoard's files of the run stay in
+    `OUT/runs`, where tensorboardX or tensorboard is installed.
+
+    Args:
+        corpus: directory that `build_corpus` made.
+        config: fields of AlbertPlusConfig; those of the vocabulary come from the corpus's tokenizer.
+    """
+    if not (corpus / TOKENIZER).is_dir() or not (corpus / "dataset_dict.json").is_file():
+        raise InvalidInput(
+            "--corpus must be a directory made by albert-plus corpus build",
+            got=str(corpus),
+            repair="make one: albert-plus corpus build --corpus text.txt --tokenizer DIR --out corpus",
+        )
+
+    def work(directory: Path) -> dict[str, Any]:
+        return _Pretraining(corpus, directory, config, settings, checkpoint_seconds).run()
+
+    return run_stage(
+        "pretrain",
+        output,
+        settings={"config": config, **settings.describe()},
+        parents={"corpus": parent(corpus)},
+        work=work,
+        resumable=True,
+    )
+
+
+class _Pretraining:
+    """One run: opens its parts, trains, scores and saves."""
+
+    def __init__(
+        self,
+        corpus: Path,
+        directory: Path,
+        config: dict[str, Any],
+        settings: PretrainSettings,
+        checkpoint_seconds: float,
+    ):
+        from datasets import load_from_disk
+        from transformers import AutoTokenizer
+
+        self.directory, self.settings, self.checkpoint_seconds = directory, settings, checkpoint_seconds
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(corpus / TOKENIZER)
+        self.splits: Any = load_from_disk(str(corpus))
+        self.model = self._model(config)
+        self.longest = self._longest()
+
+    def _model(self, config: dict[str, Any]) -> Any:
+        from transformers import set_seed
+
+        from ..modeling_albert_plus import AlbertPlusForPreTraining
+        from ..variants import build_config
+
+        set_seed(self.settings.seed)
+        tokenizer = self.tokenizer
+        vocabulary = {
+            "vocab_size": len(tokenizer),
+            "pad_token_id": tokenizer.pad_token_id,
+            "bos_token_id": tokenizer.cls_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+        }
+        model = AlbertPlusForPreTraining(build_config({**config, **vocabulary}))
+        if self.settings.checkpoint_layers:
+            # Its name before transformers 5.23.
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+        return model
+
+    def _longest(self) -> int:
+        """Tokens of the longest example, which is as wide as rows are."""
+        import pyarrow.compute as pc
+
+        longest = max(pc.max(rows.data.column("length")).as_py() or 0 for rows in self.splits.values())
+        if longest > self.model.config.max_position_embeddings:
+            raise InvalidInput(
+                f"the corpus's examples must have at most max_position_embeddings "
+                f"({self.model.config.max_position_embeddings}) tokens",
+                got=longest,
+                repair=f"use --set max_position_embeddings={longest}, or build the corpus with a smaller --max-length",
+            )
+        return longest
+
+    def run(self) -> dict[str, Any]:
+        import math
+
+        import pyarrow.compute as pc
+
+        from ..training import run_trainer, training_arguments
+        from .divergence import StopsDiverging
+        from .evaluation import unigram_entropy
+        from .packing import PackedRows
+        from .trainer import Evaluates, PretrainTrainer
+
+        settings, model = self.settings, self.model
+        train, held_out = self.splits["train"], self.splits["validation"]
+        tokens = int(pc.sum(train.data.column("length")).as_py() or 0)
+        rows = PackedRows(train, width=self.longest) if settings.packed else train
+        held_rows = PackedRows(held_out, width=self.longest) if settings.packed else held_out
+        collator = PretrainingCollator(
+            self.tokenizer,
+            masking=Masking(
+                self.tokenizer,
+                chooser=chooser(settings, self.tokenizer),
+                seed=settings.seed,
+                copies=settings.copies,
+            ),
+            width=self.longest if settings.packed else None,
+            token_types=model.config.type_vocab_size > 0,
+        )
+        asks_order = any(label != -100 for label in train.data.column("sentence_order_label").unique().to_pylist())
+        entropy = unigram_entropy(train, vocabulary=len(self.tokenizer), special=self.tokenizer.all_special_ids)
+        evaluates = Evaluates(times=settings.evaluations)
+        # Where the Trainer's callback writes to, kept over a kill with the checkpoints.
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.directory / CHECKPOINTS / RUNS)
+
+        def build(callbacks: list[TrainerCallback]) -> PretrainTrainer:
+            arguments = training_arguments(
+                settings,
+                output=self.directory / CHECKPOINTS,
+                num_train_epochs=settings.epochs,
+                per_device_train_batch_size=settings.batch_size // settings.accumulate // processes.count(),
+                gradient_accumulation_steps=settings.accumulate,
+                max_grad_norm=1.0,
+                remove_unused_columns=False,
+                logging_steps=10,
+                report_to=_reports(),
+            )
+            watch = StopsDiverging(entropy=entropy + (math.log(2) if asks_order else 0))
+            trainer = PretrainTrainer(
+                pretraining=settings,
+                held_out=held_rows,
+                model=model,
+                args=arguments,
+                train_dataset=rows,
+                data_collator=collator,
+                callbacks=[*callbacks, watch, evaluates],
+            )
+            evaluates.trainer = trainer
+            return trainer
+
+        result = run_trainer(
+            build,
+            collator=collator,
+            checkpoints=self.directory / CHECKPOINTS,
+            description="pretrain",
+            checkpoint_seconds=self.checkpoint_seconds,
+        )
+        if processes.is_first():
+            model.save_pretrained(self.directory)
+            self.tokenizer.save_pretrained(self.directory)
+            if (self.directory / CHECKPOINTS / RUNS).is_dir():
+                os.replace(self.directory / CHECKPOINTS / RUNS, self.directory / RUNS)
+        seen = round(tokens * settings.epochs)
+        seconds = result["train_seconds"]
+        scores = evaluates.trainer.held_out_scores()
+        return {
+            **result,
+            **{f"held_out_{name}": value for name, value in (scores or [{}])[-1].items() if name != "step"},
+            "held_out": scores,
+            "examples": len(train),
+            "unigram_entropy": round(entropy, 4),
+            "tokens": seen,
+            "tokens_per_second": round(seen / seconds) if isinstance(seconds, float) and seconds else "not measured",
+            "parameters": model.num_parameters(),
+        }
+
+
+def _reports() -> list[str]:
+    """TensorBoard, where there is something that writes its files."""
+    from transformers.integrations import is_tensorboard_available
+
+    return ["tensorboard"] if is_tensorboard_available() else []
+
+
+__all__ = ["RUNS", "pretrain"]

@@ -1,0 +1,352 @@
+"""Pretraining: batches against the examples they are made of, scores against one row at a time, runs killed, accumulated and on
+two processes against plain ones."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from datasets import load_from_disk
+from safetensors.torch import load_file
+from scipy.stats import entropy
+from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer, TrainerControl, TrainerState
+
+from hf_albert_plus import AlbertPlusForPreTraining
+from hf_albert_plus.corpus import CorpusSettings, build_corpus
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.pretraining import PretrainSettings, pretrain
+from hf_albert_plus.pretraining import trainer as trainer_module
+from hf_albert_plus.pretraining.choosers import Spans
+from hf_albert_plus.pretraining.collator import PretrainingCollator
+from hf_albert_plus.pretraining.divergence import Diverged, StopsDiverging
+from hf_albert_plus.pretraining.evaluation import score_held_out, unigram_entropy
+from hf_albert_plus.pretraining.masking import Masking
+from hf_albert_plus.pretraining.packing import PackedRows
+from hf_albert_plus.records import read_record
+from tests.conftest import SMALL, invoke, randomise, small_config
+from tests.test_corpus import make_text
+
+WIDTH = 32
+CONFIG = {**{name: SMALL[name] for name in SMALL if name != "vocab_size"}, "embedding_size": 16}
+SETTINGS = {
+    "epochs": 1,
+    "batch_size": 16,
+    "optimizer": "adamw",
+    "learning_rate": 3e-3,
+    "precision": "fp32",
+    "evaluations": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory, tokenizer_dir):
+    directory = tmp_path_factory.mktemp("corpus")
+    text = directory / "text.txt"
+    text.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=150)), encoding="utf-8")
+    settings = CorpusSettings(max_length=WIDTH, held_out=0.2)
+    build_corpus([str(text)], tokenizer=str(tokenizer_dir), output=directory / "corpus", settings=settings, workers=1)
+    return directory / "corpus"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(corpus):
+    return AutoTokenizer.from_pretrained(corpus / "tokenizer")
+
+
+def make_collator(tokenizer, *, packed, **options):
+    masking = Masking(tokenizer, chooser=Spans(tokenizer), seed=0)
+    return PretrainingCollator(tokenizer, masking=masking, width=WIDTH if packed else None, **options)
+
+
+def unmasked(batch):
+    """Ids with the labels put back."""
+    ids = batch["input_ids"].flatten().clone()
+    ids[batch["masked_positions"]] = batch["labels"]
+    return ids.view(batch["input_ids"].shape)
+
+
+def test_a_packed_batch_holds_its_examples(corpus, tokenizer):
+    rows = load_from_disk(str(corpus))["train"]
+    packed = PackedRows(rows, width=WIDTH)
+    items = [packed[i] for i in range(len(packed) - 12, len(packed))]
+    batch = make_collator(tokenizer, packed=True)(items)
+    ids = unmasked(batch)
+    found, firsts, orders = [], [], []
+    for row, item in enumerate(items):
+        start = 0
+        for number, example in enumerate(item, start=1):
+            place = slice(start, start + example["length"])
+            assert ids[row, place].tolist() == example["input_ids"]
+            assert batch["sequence_ids"][row, place].tolist() == [number] * example["length"]
+            assert batch["position_ids"][row, place].tolist() == list(range(example["length"]))
+            second = example["second_segment"] or example["length"]
+            assert batch["token_type_ids"][row, place].tolist() == [0] * second + [1] * (example["length"] - second)
+            firsts.append(row * ids.shape[1] + start)
+            orders.append(example["sentence_order_label"])
+            start += example["length"]
+        assert batch["sequence_ids"][row, start:].eq(0).all()
+        found.append(len(item))
+    assert max(found) > 1
+    assert batch["first_positions"].tolist() == firsts
+    assert batch["sentence_order_label"].tolist() == orders
+    assert (ids.flatten()[batch["first_positions"]] == tokenizer.cls_token_id).all()
+    assert batch["labels"].shape == batch["masked_positions"].shape
+
+
+def test_a_padded_batch_holds_its_examples(corpus, tokenizer):
+    rows = load_from_disk(str(corpus))["train"].to_list()[:20]
+    batch = make_collator(tokenizer, packed=False)(rows)
+    ids = unmasked(batch)
+    assert batch["attention_mask"].sum(1).tolist() == [row["length"] for row in rows]
+    for row, example in enumerate(rows):
+        assert ids[row, : example["length"]].tolist() == example["input_ids"]
+        assert ids[row, example["length"] :].eq(tokenizer.pad_token_id).all()
+    assert set(batch) == {
+        "input_ids", "attention_mask", "token_type_ids", "labels", "masked_positions", "sentence_order_label",
+    }  # fmt: skip
+    assert "token_type_ids" not in make_collator(tokenizer, packed=False, token_types=False)(rows)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_held_out_scores_are_those_of_one_row_at_a_time(corpus, tokenizer, packed, batch_size):
+    examples = load_from_disk(str(corpus))["validation"]
+    model = randomise(AlbertPlusForPreTraining(small_config(vocab_size=len(tokenizer)))).train()
+    collator = make_collator(tokenizer, packed=packed)
+    collator.draws.epoch = 3
+    rows = PackedRows(examples, width=WIDTH) if packed else examples
+    scores = score_held_out(model, rows, collator, batch_size=batch_size, device=torch.device("cpu"), autocast=False)
+    assert model.training
+    assert collator.draws.epoch == 3
+    masking = Masking(tokenizer, chooser=Spans(tokenizer), seed=0)
+    losses, right, orders = [], [], []
+    model.eval()
+    for example in examples:
+        seen, labels = masking(example["input_ids"])
+        second = example["second_segment"] or example["length"]
+        types = torch.tensor([[0] * second + [1] * (example["length"] - second)])
+        with torch.no_grad():
+            outputs = model(input_ids=torch.tensor([seen]), token_type_ids=types)
+        for logits, label in zip(outputs.prediction_logits[0], labels, strict=True):
+            if label != -100:
+                losses.append(float(torch.logsumexp(logits, -1) - logits[label]))
+                right.append(int(logits.argmax()) == label)
+        if example["sentence_order_label"] != -100:
+            orders.append(int(outputs.sop_logits.argmax()) == example["sentence_order_label"])
+    assert scores["masked_tokens"] == len(losses)
+    assert scores["orders"] == len(orders)
+    assert scores["mlm_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert scores["mlm_accuracy"] == pytest.approx(sum(right) / len(right))
+    assert scores["order_accuracy"] == pytest.approx(sum(orders) / len(orders))
+
+
+def test_entropy_of_single_tokens_is_scipys(corpus, tokenizer):
+    rows = load_from_disk(str(corpus))["train"]
+    counts = torch.bincount(torch.tensor([i for row in rows for i in row["input_ids"]]), minlength=len(tokenizer))
+    counts[tokenizer.all_special_ids] = 0
+    found = unigram_entropy(rows, vocabulary=len(tokenizer), special=tokenizer.all_special_ids)
+    assert found == pytest.approx(entropy(counts.numpy()))
+
+
+@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_run_learns_and_opens_again(corpus, tmp_path, optimizer, packed):
+    rate = {"lamb": 0.02, "adamw": 3e-3}[optimizer]
+    settings = {**SETTINGS, "epochs": 6, "optimizer": optimizer, "learning_rate": rate, "packed": packed}
+    record = pretrain(corpus, config=CONFIG, output=tmp_path / "encoder", settings=PretrainSettings(**settings))
+    result = record.result
+    assert result["held_out_mlm_loss"] < result["held_out"][0]["mlm_loss"] < math.log(700)
+    assert result["held_out_mlm_loss"] < result["unigram_entropy"] + 0.2
+    assert [scores["step"] for scores in result["held_out"]][-1] == result["steps"]
+    model, report = AutoModelForPreTraining.from_pretrained(tmp_path / "encoder", output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    assert model.num_parameters() == result["parameters"]
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "encoder")
+    AutoModel.from_pretrained(tmp_path / "encoder")(**tokenizer("good film", "bad cast", return_tensors="pt"))
+
+
+def test_accumulated_batches_have_the_gradients_of_one(corpus, tmp_path):
+    for name, accumulate in (("one", 1), ("four", 4)):
+        settings = PretrainSettings(**{**SETTINGS, "accumulate": accumulate})
+        pretrain(corpus, config=CONFIG, output=tmp_path / name, settings=settings)
+    one, four = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "four"))
+    for name, weight in one.items():
+        torch.testing.assert_close(four[name], weight, atol=2e-4, rtol=2e-3)
+
+
+def test_layers_computed_again_change_nothing(corpus, tmp_path):
+    for name, again in (("kept", False), ("again", True)):
+        settings = PretrainSettings(**{**SETTINGS, "checkpoint_layers": again})
+        pretrain(corpus, config=CONFIG, output=tmp_path / name, settings=settings)
+    kept, again = (load_file(tmp_path / name / "model.safetensors") for name in ("kept", "again"))
+    assert all(torch.equal(kept[name], again[name]) for name in kept)
+
+
+def words(corpus, out, *more):
+    sizes = [f"{name}={value}" for name, value in CONFIG.items()]
+    return [
+        "pretrain", "--corpus", corpus, "--threads", 1, "--out", out, "--epochs", 3, "--batch-size", 8, "--optimizer", "lamb",
+        "--learning-rate", 0.01, "--precision", "fp32", "--evaluations", 4, "--max-length", WIDTH,
+        *(word for size in sizes for word in ("--set", size)), "--set", "hidden_dropout_prob=0.1", *more,
+    ]  # fmt: skip
+
+
+def test_killed_it_goes_on_to_the_same_weights(corpus, tmp_path):
+    """In its second epoch, with dropout, LAMB's means and masks drawn anew."""
+    program = """
+import sys
+from hf_albert_plus.pretraining import stage
+whole = stage._Pretraining.__init__
+stage._Pretraining.__init__ = lambda self, *given: whole(self, *given[:-1], 0)
+from hf_albert_plus.cli import main
+sys.argv = ["albert-plus", *sys.argv[1:]]
+main()
+"""
+    command = [sys.executable, "-c", program, *map(str, words(corpus, tmp_path / "killed"))]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    epoch = len(PackedRows(load_from_disk(str(corpus))["train"], width=WIDTH)) // 8
+    checkpoints = tmp_path / "killed.partial" / "checkpoints"
+
+    def reached():
+        return [path for path in checkpoints.glob("checkpoint-*/complete") if int(path.parent.name[11:]) > epoch + 3]
+
+    while not reached():
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    invoke(*words(corpus, tmp_path / "whole"))
+    invoke(*words(corpus, tmp_path / "killed"))
+    whole, killed = (read_record(tmp_path / name).result for name in ("whole", "killed"))
+    assert killed["resumed_at_step"] > epoch
+    assert killed["held_out"] == whole["held_out"]
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_two_processes_do_what_one_does(corpus, tmp_path):
+    plain = ("--set", "hidden_dropout_prob=0", "--accumulate", 2, "--epochs", 1)
+    invoke(*words(corpus, tmp_path / "one", *plain))
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+              "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m", "hf_albert_plus"]  # fmt: skip
+    two = subprocess.run(
+        [*launch, *map(str, words(corpus, tmp_path / "two", *plain))],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=250,
+    )  # fmt: skip
+    assert two.returncode == 0, two.stderr[-3000:]
+    one, both = (read_record(tmp_path / name).result for name in ("one", "two"))
+    assert (one["processes"], both["processes"]) == (1, 2)
+    assert one["steps"] == both["steps"]
+    for scores, others in zip(one["held_out"], both["held_out"], strict=True):
+        assert others["masked_tokens"] == scores["masked_tokens"]
+        assert others["mlm_loss"] == pytest.approx(scores["mlm_loss"], rel=1e-3)
+
+
+def test_from_text_to_a_checkpoint(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=60)), encoding="utf-8")
+    out = tmp_path / "encoder"
+    more = ("--vocab-size", 70, "--order", "next-sentence")
+    invoke(*words(text, out, *more))
+    assert AutoTokenizer.from_pretrained(out).convert_tokens_to_ids("[MASK]") == 4
+    labels = load_from_disk(str(tmp_path / "encoder-corpus"))["train"]["sentence_order_label"]
+    assert 1 in labels
+    answer = json.loads(invoke(*words(text, out, *more), "--json").output[-5000:].partition("{")[2].join(["{", ""]))
+    assert answer["reused"]
+
+
+def log(callback, step, loss, *, max_steps=10_000):
+    state = TrainerState(global_step=step, max_steps=max_steps)
+    arguments = type("Arguments", (), {"learning_rate": 1e-3})
+    callback.on_log(arguments, state, TrainerControl(), logs={"loss": loss})
+
+
+def test_a_run_that_stays_at_the_frequencies_of_words_is_stopped():
+    stuck = StopsDiverging(entropy=7.0)
+    for step in range(10, 2000, 10):
+        log(stuck, step, 7.3)
+    with pytest.raises(
+        Diverged,
+        match=r"no more than the frequencies of words \(7.00\) at step 2000 .* lower --learning-rate \(now 0.001\)",
+    ):
+        log(stuck, 2000, 7.3)
+    learns = StopsDiverging(entropy=7.0)
+    for step in range(10, 10_000, 10):
+        log(learns, step, max(3.0, 8 - step / 500))
+    assert learns.best < 3.1
+
+
+def test_a_run_that_falls_back_is_stopped():
+    falls = StopsDiverging(entropy=7.0)
+    for step in range(10, 3000, 10):
+        log(falls, step, 4.0)
+    # A single bad batch is none.
+    log(falls, 3000, 9.0)
+
+    def falls_back():
+        for step in range(3010, 3400, 10):
+            log(falls, step, 6.5)
+
+    with pytest.raises(Diverged, match="a rise of more than a nat above 4.0"):
+        falls_back()
+
+
+def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_albert_plus.pretraining.divergence._LEAST_STEPS", 1)
+    monkeypatch.setattr("hf_albert_plus.pretraining.divergence._PATIENCE", 0.3)
+    settings = PretrainSettings(**{**SETTINGS, "epochs": 2, "batch_size": 2, "learning_rate": 1e-9})
+    with pytest.raises(Diverged, match="frequencies of words"):
+        pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=settings, checkpoint_seconds=0)
+    assert list((tmp_path / "out.partial" / "checkpoints").glob("checkpoint-*/complete"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"optimizer": "sgd"}, "--optimizer must be known, got 'sgd'"),
+        ({"masked": "span"}, "--masked must be known, got 'span'; did you mean 'spans'"),
+        ({"accumulate": 0}, "--accumulate must be at least 1"),
+        ({"accumulate": 3}, "--batch-size must be a multiple of --accumulate, got 16 and 3; use --batch-size 18"),
+        ({"cap": 0}, "--cap must be at least 1"),
+        ({"copies": 0}, "--copies must be at least 1"),
+        ({"longest": 0}, "--longest must be at least 1"),
+        ({"evaluations": -1}, "--evaluations must be at least 0"),
+        ({"epochs": 0}, "--epochs must be a finite number"),
+    ],
+)
+def test_wrong_settings(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        PretrainSettings(**{**SETTINGS, **given})
+
+
+def test_wrong_corpora(corpus, tmp_path, tokenizer_dir):
+    for path in (tmp_path, tokenizer_dir):
+        with pytest.raises(InvalidInput, match="made by albert-plus corpus build"):
+            pretrain(path, config=CONFIG, output=tmp_path / "out", settings=PretrainSettings(**SETTINGS))
+    config = {**CONFIG, "max_position_embeddings": 16}
+    with pytest.raises(
+        InvalidInput, match=r"at most max_position_embeddings \(16\) tokens, got 32; use --set max_position"
+    ):
+        pretrain(corpus, config=config, output=tmp_path / "out", settings=PretrainSettings(**SETTINGS))
+
+
+def test_decay_spares_what_the_paper_spares(corpus, tmp_path, monkeypatch):
+    """What reaches the optimiser of a run."""
+    seen = {}
+    monkeypatch.setattr(
+        trainer_module,
+        "Lamb",
+        lambda groups, lr: (
+            seen.update(groups=groups, lr=lr) or torch.optim.SGD([p for g in groups for p in g["params"]], lr=lr)
+        ),
+    )
+    settings = PretrainSettings(**{**SETTINGS, "optimizer": "lamb", "learning_rate": 0.01, "weight_decay": 0.02})
+    pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=settings)
+    assert [group["weight_decay"] for group in seen["groups"]] == [0.02, 0.0]
+    assert seen["lr"] == 0.01
