@@ -28,6 +28,22 @@ class AlbertPlusNoNorm(nn.Module):
         return hidden * self.weight + self.bias
 
 
+class AlbertPlusTanhGelu(nn.Module):
+    """transformers' `gelu_new`. In training it is one kernel, of which the backward pass keeps the input alone; in inference it
+    is written out, as exporters and their passes know it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.formula = ACT2FN["gelu_new"]
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return nn.functional.gelu(hidden, approximate="tanh") if self.training else self.formula(hidden)
+
+
+def _activation(config: AlbertPlusConfig) -> nn.Module:
+    return AlbertPlusTanhGelu() if config.hidden_act == "gelu_new" else ACT2FN[config.hidden_act]
+
+
 def _norm(config: AlbertPlusConfig, size: int) -> nn.Module:
     return AlbertPlusNoNorm(size) if config.norm_type == "no_norm" else nn.LayerNorm(size, eps=config.layer_norm_eps)
 
@@ -164,7 +180,7 @@ class AlbertPlusFeedForward(nn.Module):
         super().__init__()
         width = config.bottleneck_size or config.hidden_size
         self.intermediate = nn.Linear(width, config.intermediate_size)
-        self.activation = ACT2FN[config.hidden_act]
+        self.activation = _activation(config)
         self.output = nn.Linear(config.intermediate_size, width)
         self.dropout = nn.Dropout(config.hidden_dropout_prob if config.bottleneck_size is None else 0.0)
         self.layer_norm = _norm(config, width)
@@ -240,7 +256,7 @@ class AlbertPlusMLMHead(nn.Module):
     def __init__(self, config: AlbertPlusConfig):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.embedding_size)
-        self.activation = ACT2FN[config.hidden_act]
+        self.activation = _activation(config)
         self.layer_norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
         self.decoder = nn.Linear(config.embedding_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))

@@ -6,8 +6,10 @@ from itertools import pairwise
 import numpy
 import pytest
 import torch
+from transformers.activations import ACT2FN
 
 from hf_albert_plus import AlbertPlusForPreTraining
+from hf_albert_plus.layers_albert_plus import AlbertPlusTanhGelu
 from hf_albert_plus.pretraining.packing import pack
 from tests.conftest import randomise, small_config
 
@@ -154,3 +156,14 @@ def test_packing_by_hand():
     assert [part.tolist() for part in pack([], width=10)] == [[], [0]]
     with pytest.raises(ValueError, match="longer than a row of 10 tokens, got one of 11"):
         pack([11], width=10)
+
+
+def test_gelu_as_one_kernel_is_its_formula():
+    """`gelu_new` in training against transformers' own, values and gradients."""
+    inputs = torch.linspace(-6, 6, 401, dtype=torch.float64, requires_grad=True)
+    ours, theirs = AlbertPlusTanhGelu().train(), ACT2FN["gelu_new"]
+    (gradient,) = torch.autograd.grad(ours(inputs).sum(), inputs)
+    (expected,) = torch.autograd.grad(theirs(inputs).sum(), inputs)
+    torch.testing.assert_close(ours(inputs), theirs(inputs), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-12)
+    assert torch.equal(ours.eval()(inputs), theirs(inputs))

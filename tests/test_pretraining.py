@@ -97,6 +97,13 @@ def test_a_packed_batch_holds_its_examples(corpus, tokenizer):
     assert batch["labels"].shape == batch["masked_positions"].shape
 
 
+def test_some_of_the_examples_are_packed_too(corpus):
+    some = load_from_disk(str(corpus))["train"].select([5, 2, 9, 3])
+    packed = PackedRows(some, width=WIDTH)
+    found = sorted(example["input_ids"] for i in range(len(packed)) for example in packed[i])
+    assert found == sorted(some["input_ids"])
+
+
 def test_a_padded_batch_holds_its_examples(corpus, tokenizer):
     rows = load_from_disk(str(corpus))["train"].to_list()[:20]
     batch = make_collator(tokenizer, packed=False)(rows)

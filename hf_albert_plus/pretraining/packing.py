@@ -49,7 +49,7 @@ class PackedRows(Dataset[list[dict[str, Any]]]):
 
     def __init__(self, examples: Any, *, width: int):
         self.examples = examples
-        self.numbers, self.starts = pack(examples.data.column("length").to_numpy(), width=width)
+        self.numbers, self.starts = pack(examples.with_format("numpy")["length"][:], width=width)
 
     def __len__(self) -> int:
         return len(self.starts) - 1

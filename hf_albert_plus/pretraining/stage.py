@@ -18,7 +18,7 @@ RUNS = "runs"
 
 
 def pretrain(
-    corpus: Path, *, config: dict[str, Any], output: Path, settings: PretrainSettings, checkpoint_seconds: float = 600
+    corpus: Path, *, config: dict[str, Any], output: Path, settings: PretrainSettings, checkpoint_seconds: float = 300
 ) -> Record:
     """Trains `AlbertPlusForPreTraining` from scratch on masked words and the labels of segments (ALBERT, section 3.1).
 
