@@ -218,6 +218,16 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
         ) from None
 
 
+def vocabulary_fields(tokenizer: Any) -> dict[str, Any]:
+    """What a config has of its tokenizer."""
+    return {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.cls_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+    }
+
+
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
     """`["ffn_sharing=2", "hidden_act=relu"]` -> `{"ffn_sharing": 2, "hidden_act": "relu"}`: values are JSON, or else
     strings.
@@ -266,4 +276,5 @@ __all__ = [
     "student_of",
     "variant_config",
     "variant_of",
+    "vocabulary_fields",
 ]

@@ -29,6 +29,7 @@ VERBS = [
     "submit",
     "card",
     "pretrain",
+    "bench-pretrain",
     "tokenizer train",
     "tokenizer import",
     "corpus build",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy
 import pytest
 import torch
 from datasets import load_from_disk
@@ -18,6 +19,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer, Trai
 from hf_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.corpus import CorpusSettings, build_corpus
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval import pretraining_step
 from hf_albert_plus.pretraining import PretrainSettings, pretrain
 from hf_albert_plus.pretraining import trainer as trainer_module
 from hf_albert_plus.pretraining.choosers import Spans
@@ -357,3 +359,39 @@ def test_decay_spares_what_the_paper_spares(corpus, tmp_path, monkeypatch):
     pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=settings)
     assert [group["weight_decay"] for group in seen["groups"]] == [0.02, 0.0]
     assert seen["lr"] == 0.01
+
+
+def test_steps_are_timed_against_transformers(corpus, monkeypatch):
+    """Both train on the same examples from the same weights: the losses of their first steps agree but for the masks."""
+    monkeypatch.setattr(pretraining_step, "_BATCHES", 2)
+    document = pretraining_step.bench_pretraining(
+        corpus,
+        fields={**CONFIG, "attention_sharing": "all", "ffn_sharing": "all"},
+        batch_size=8,
+        bf16=False,
+        seconds=0.05,
+        threads=1,
+    )
+    labels = [row["label"] for row in document["rows"]]
+    assert labels == ["transformers, padded", "ours, padded", "ours, packed"]
+    for row in document["rows"]:
+        # Speed is tokens a second, whatever the number of tokens in a batch.
+        assert row["tokens_per_s"] == pytest.approx(
+            1e6 / numpy.mean([ms for block in row["rounds"] for ms in block]), rel=0.01
+        )
+        assert 0 < row["share_of_ceiling"] < 100
+    assert document["rows"][0]["speedup"] == 1
+    with pytest.raises(InvalidInput, match="use a smaller --batch-size"):
+        pretraining_step.bench_pretraining(
+            corpus, fields=CONFIG, batch_size=10_000, bf16=False, seconds=0.05, threads=1
+        )
+
+
+def test_batches_of_the_bench_count_real_tokens(corpus, tokenizer):
+    rows = load_from_disk(str(corpus))["train"]
+    batches = pretraining_step._Batches(rows, pretraining_step._usual_collator(tokenizer), 8)
+    batch, tokens = next(iter(batches))
+    assert int(batch["attention_mask"].sum()) == tokens
+    packed = pretraining_step._Batches(PackedRows(rows, width=WIDTH), make_collator(tokenizer, packed=True), 4)
+    batch, tokens = next(iter(packed))
+    assert int((batch["sequence_ids"] > 0).sum()) == tokens

@@ -15,7 +15,7 @@ from .augmentation import augment
 from .benches import bench
 from .console import notes, print_json, print_table
 from .distillation import distill, split_settings
-from .pretraining import pretrain
+from .pretraining import bench_pretrain, pretrain
 from .reports import card, report
 from .retrieval import retrieve
 from .scoring import evaluate, submit
@@ -217,6 +217,9 @@ app.command(
 app.command(
     epilog="Example: albert-plus pretrain --corpus demo-output/data/pretraining.txt --tokenizer demo-output/data/tokenizer --max-length 64 --set num_hidden_layers=2 --set hidden_size=128 --set num_attention_heads=4 --set intermediate_size=512 --batch-size 32 --optimizer adamw --learning-rate 1e-3 --out my-encoder"
 )(pretrain)
+app.command(
+    epilog="Example: albert-plus bench-pretrain --corpus my-corpus --set num_hidden_layers=2 --set hidden_size=128 --set num_attention_heads=4 --set intermediate_size=512"
+)(bench_pretrain)
 app.add_typer(tokenizer, name="tokenizer")
 app.add_typer(corpus, name="corpus")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from .console import print_rows
 from .stages import done, start
 from .texts import CorpusPaths, FormatChoice, OrderChoice
 
@@ -94,4 +95,49 @@ def pretrain(
     done(stage(built, config=config, output=out, settings=settings), Path(out), as_json=as_json)
 
 
-__all__ = ["pretrain"]
+def bench_pretrain(
+    corpus: Annotated[Path, typer.Option(help="Directory of albert-plus corpus build.")],
+    variant: Annotated[
+        str, typer.Option(help="Architecture, one that transformers' ALBERT can compute.")
+    ] = "albert-base-v2",
+    set_: o.Set = None,
+    batch_size: Annotated[int, typer.Option(help="Examples of a padded batch, rows of a packed one.")] = 16,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seconds: Annotated[float, typer.Option(help="Least measured time of each row.")] = 20.0,
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Time steps of pretraining against transformers' own AlbertForPreTraining with its padded collator, in turns."""
+    from hf_albert_plus.eval.pretraining_step import bench_pretraining
+
+    from ..records import write_json
+    from ..training import trains_in_bf16
+    from ..variants import get_variant, parse_settings
+
+    start(threads)
+    fields = {**get_variant(variant).fields, **parse_settings(set_ or [])}
+    document = bench_pretraining(
+        corpus,
+        fields=fields,
+        batch_size=batch_size,
+        bf16=trains_in_bf16(precision.value),
+        seconds=seconds,
+        threads=threads,
+    )
+    if json_file is not None:
+        write_json(json_file, document)
+    print_rows(
+        ["step", "tokens/s", "speedup", "95 %", "of attainable arithmetic"],
+        [
+            [
+                row["label"], f"{row['tokens_per_s']:,}", f"{row['speedup']:.2f}x",
+                "{:.2f}-{:.2f}".format(*row["speedup_interval"]), f"{row['share_of_ceiling']:.0f} %",
+            ]
+            for row in document["rows"]
+        ],
+        title=f"{document['parameters']:,} parameters, {document['precision']}, ceiling "
+        f"{document['ceiling']['gops_per_s']:,.0f} Gop/s ({document['ceiling']['library']})",
+    )  # fmt: skip
+
+
+__all__ = ["bench_pretrain", "pretrain"]

@@ -24,7 +24,7 @@ def pretrain_masked_lm(
 
         from ..modeling_albert_plus import AlbertPlusForMaskedLM
         from ..training import train
-        from ..variants import build_config
+        from ..variants import build_config, vocabulary_fields
 
         set_seed(settings.seed)
         tokeniser = AutoTokenizer.from_pretrained(tokenizer)
@@ -33,12 +33,7 @@ def pretrain_masked_lm(
             [a for a, _ in pairs], [b for _, b in pairs], truncation=True, max_length=settings.max_length
         )
         rows = Dataset.from_dict({**encoded, "length": [len(ids) for ids in encoded["input_ids"]]})
-        special = {
-            "pad_token_id": tokeniser.pad_token_id,
-            "bos_token_id": tokeniser.cls_token_id,
-            "eos_token_id": tokeniser.sep_token_id,
-        }
-        model = AlbertPlusForMaskedLM(build_config({**config, **special, "vocab_size": len(tokeniser)}))
+        model = AlbertPlusForMaskedLM(build_config({**config, **vocabulary_fields(tokeniser)}))
         result = train(
             model,
             rows=rows,

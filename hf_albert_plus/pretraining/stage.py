@@ -73,17 +73,10 @@ class _Pretraining:
         from transformers import set_seed
 
         from ..modeling_albert_plus import AlbertPlusForPreTraining
-        from ..variants import build_config
+        from ..variants import build_config, vocabulary_fields
 
         set_seed(self.settings.seed)
-        tokenizer = self.tokenizer
-        vocabulary = {
-            "vocab_size": len(tokenizer),
-            "pad_token_id": tokenizer.pad_token_id,
-            "bos_token_id": tokenizer.cls_token_id,
-            "eos_token_id": tokenizer.sep_token_id,
-        }
-        model = AlbertPlusForPreTraining(build_config({**config, **vocabulary}))
+        model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(self.tokenizer)}))
         if self.settings.checkpoint_layers:
             # Its name before transformers 5.23.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
