@@ -21,6 +21,7 @@ from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator
 from hf_albert_plus.pretraining.masking import IGNORED, Masking
 from hf_albert_plus.pretraining.packing import PackedRows
+from hf_albert_plus.pretraining.stage import fastest_attention
 from hf_albert_plus.variants import build_config, vocabulary_fields
 
 BASELINE = "transformers, padded"
@@ -62,6 +63,7 @@ def bench_pretraining(
     config = build_config({**fields, **vocabulary_fields(tokenizer)})
     ours = AlbertPlusForPreTraining(config).train()
     theirs = from_albert_plus(ours, to="albert").train()
+    ours.set_attn_implementation(fastest_attention(bf16=bf16))
     masking = Masking(tokenizer, chooser=Spans(tokenizer), seed=0)
     padded = PretrainingCollator(tokenizer, masking=masking, width=None)
     packed = PretrainingCollator(tokenizer, masking=masking, width=width)

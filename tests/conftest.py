@@ -34,7 +34,7 @@ torch.set_num_threads(1 if WORKER is not None else 2)
 
 # A worker takes a file at a time: the longest come first, so that none is left to one worker at the end.
 LONGEST = (
-    "test_cli.py", "test_common.py", "test_bench_modes.py", "test_distillation_stage.py", "test_export.py", "test_keep_fp32.py",
+    "test_cli.py", "test_common.py", "test_pretraining.py", "test_bench_modes.py", "test_distillation_stage.py", "test_export.py", "test_keep_fp32.py",
     "test_eval.py", "test_engines.py", "test_cards.py", "test_hub.py", "test_speed_passes.py", "test_records.py", "test_twin.py",
     "test_packaging.py", "test_augmentation.py", "test_dual_training.py",
 )  # fmt: skip

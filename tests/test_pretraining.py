@@ -395,3 +395,12 @@ def test_batches_of_the_bench_count_real_tokens(corpus, tokenizer):
     packed = pretraining_step._Batches(PackedRows(rows, width=WIDTH), make_collator(tokenizer, packed=True), 4)
     batch, tokens = next(iter(packed))
     assert int((batch["sequence_ids"] > 0).sum()) == tokens
+
+
+def test_a_run_in_bf16_learns_as_one_in_fp32(corpus, tmp_path):
+    """Their attention is another one, and their products round."""
+    for precision in ("fp32", "bf16"):
+        settings = PretrainSettings(**{**SETTINGS, "precision": precision, "epochs": 3})
+        pretrain(corpus, config=CONFIG, output=tmp_path / precision, settings=settings)
+    losses = {name: read_record(tmp_path / name).result["held_out_mlm_loss"] for name in ("fp32", "bf16")}
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)

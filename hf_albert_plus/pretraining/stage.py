@@ -73,10 +73,12 @@ class _Pretraining:
         from transformers import set_seed
 
         from ..modeling_albert_plus import AlbertPlusForPreTraining
+        from ..training import trains_in_bf16
         from ..variants import build_config, vocabulary_fields
 
         set_seed(self.settings.seed)
         model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(self.tokenizer)}))
+        model.set_attn_implementation(fastest_attention(bf16=trains_in_bf16(self.settings.precision)))
         if self.settings.checkpoint_layers:
             # Its name before transformers 5.23.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
@@ -181,6 +183,13 @@ class _Pretraining:
         }
 
 
+def fastest_attention(*, bf16: bool) -> str:
+    """In bf16 on a CPU, products and a softmax: the backward pass of its fused attention takes several times as long."""
+    import torch
+
+    return "eager" if bf16 and not torch.accelerator.is_available() else "sdpa"
+
+
 def _reports() -> list[str]:
     """TensorBoard, where there is something that writes its files."""
     from transformers.integrations import is_tensorboard_available
@@ -188,4 +197,4 @@ def _reports() -> list[str]:
     return ["tensorboard"] if is_tensorboard_available() else []
 
 
-__all__ = ["RUNS", "pretrain"]
+__all__ = ["RUNS", "fastest_attention", "pretrain"]
