@@ -209,6 +209,17 @@ def test_copies_differ_and_held_out_documents_stay_out(text_file, tokenizer_dir,
     assert 0.05 < held / (held + len(once)) < 0.4
 
 
+def test_next_sentences_are_balanced_in_both_splits(text_file, tokenizer_dir, tmp_path, small_parts):
+    """A held-out document that is alone in its part has others to choose from all the same."""
+    settings = CorpusSettings(max_length=32, held_out=0.2, order="next-sentence")
+    build_corpus(
+        [str(text_file)], tokenizer=str(tokenizer_dir), output=tmp_path / "corpus", settings=settings, workers=1
+    )
+    for split in ("train", "validation"):
+        labels = [row["sentence_order_label"] for row in rows_of(tmp_path / "corpus", split)]
+        assert 0.4 < labels.count(1) / len(labels) < 0.75
+
+
 def test_a_document_and_its_copy_lie_on_one_side(tokenizer_dir, tmp_path):
     path = tmp_path / "twice.txt"
     text = "\n\n".join("\n".join(lines) for lines in make_text(count=40))

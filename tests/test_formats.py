@@ -68,7 +68,7 @@ def test_order_swaps_half_of_consecutive_segments_and_takes_no_other_document(ma
 @pytest.mark.parametrize("make", [segment_pairs, sentence_pairs])
 def test_next_sentence_takes_half_from_other_documents_and_puts_back_what_it_left(make):
     documents = make_documents(documents=40, sentences=300)
-    examples = list(make(documents, room=ROOM, order="next-sentence", random=Random(1)))
+    examples = list(make(documents, room=ROOM, order="next-sentence", random=Random(1), elsewhere=documents))
     labels = Counter(example.label for example in examples)
     assert set(labels) == {0, 1}
     for example in examples:
@@ -81,6 +81,15 @@ def test_next_sentence_takes_half_from_other_documents_and_puts_back_what_it_lef
     assert 0.5 - 0.03 < labels[1] / len(examples) < 0.56
     others = Counter(document_of(example.second[0]) for example in examples if example.label)
     assert len(others) == len(documents)
+
+
+@pytest.mark.parametrize("make", [segment_pairs, sentence_pairs])
+def test_a_document_alone_takes_others_from_where_they_are(make):
+    alone, *others = make_documents(documents=6, sentences=300)
+    examples = list(make([alone], room=ROOM, order="next-sentence", random=Random(1), elsewhere=[alone, *others]))
+    taken = Counter(document_of(example.second[0]) for example in examples if example.label)
+    assert set(taken) == {1, 2, 3, 4, 5}
+    assert 0.4 < sum(taken.values()) / len(examples) < 0.6
 
 
 def test_no_label_keeps_the_same_segments():

@@ -32,7 +32,13 @@ class Example:
 
 
 def segment_pairs(
-    documents: Sequence[Document], *, room: int, order: Order, random: Random, short_share: float = 0.1
+    documents: Iterable[Document],
+    *,
+    room: int,
+    order: Order,
+    random: Random,
+    short_share: float = 0.1,
+    elsewhere: Sequence[Document] = (),
 ) -> Iterator[Example]:
     """Segments of several sentences, two an example (BERT's create_pretraining_data.py).
 
@@ -40,8 +46,11 @@ def segment_pairs(
     `room`, and parted between two of them. BERT draws that length once a document, which makes far more than a tenth of
     its examples short where documents are long; here it is drawn once an example.
     What is too long loses tokens of the longer segment, at its front or back with equal chance.
+
+    Args:
+        elsewhere: for next-sentence, where second segments of other documents are taken from; it may hold these documents too.
     """
-    for index, document in enumerate(documents):
+    for document in documents:
         position = 0
         while position < len(document):
             target = random.randint(2, room) if random.random() < short_share else room
@@ -52,8 +61,8 @@ def segment_pairs(
             split = position + (random.randint(1, end - position - 1) if end - position > 1 else 1)
             first, rest = document[position:split], document[split:end]
             # A single sentence has no second half: BERT gives it another document's text, sentence order nothing.
-            if order == "next-sentence" and len(documents) > 1 and (not rest or random.random() < 0.5):
-                second = _elsewhere(documents, index, target - sum(map(len, first)), random)
+            if order == "next-sentence" and _has_other(elsewhere, document) and (not rest or random.random() < 0.5):
+                second = _from_another(elsewhere, document, target - sum(map(len, first)), random)
                 yield _cut(_joined(first), _joined(second), room, 1, random)
                 position = split
                 continue
@@ -61,14 +70,17 @@ def segment_pairs(
             position = end
 
 
-def sentence_pairs(documents: Sequence[Document], *, room: int, order: Order, random: Random) -> Iterator[Example]:
-    """Two natural sentences an example (RoBERTa, section 4.2): short inputs, for larger batches."""
-    for index, document in enumerate(documents):
+def sentence_pairs(
+    documents: Iterable[Document], *, room: int, order: Order, random: Random, elsewhere: Sequence[Document] = ()
+) -> Iterator[Example]:
+    """Two natural sentences an example (RoBERTa, section 4.2): short inputs, for larger batches. `elsewhere` as for segment
+    pairs."""
+    for document in documents:
         position = 0
         while position < len(document):
             first, rest = document[position], document[position + 1 : position + 2]
-            if order == "next-sentence" and len(documents) > 1 and (not rest or random.random() < 0.5):
-                (second,) = _elsewhere(documents, index, 1, random)
+            if order == "next-sentence" and _has_other(elsewhere, document) and (not rest or random.random() < 0.5):
+                (second,) = _from_another(elsewhere, document, 1, random)
                 yield _cut(list(first), list(second), room, 1, random)
                 position += 1
                 continue
@@ -107,16 +119,21 @@ def _pair(first: list[int], second: list[int], room: int, order: Order, random: 
     return _cut(first, second, room, 0, random)
 
 
-def _elsewhere(documents: Sequence[Document], index: int, size: int, random: Random) -> Document:
+def _has_other(elsewhere: Sequence[Document], document: Document) -> bool:
+    return len(elsewhere) > 1 or (len(elsewhere) == 1 and elsewhere[0] is not document)
+
+
+def _from_another(elsewhere: Sequence[Document], document: Document, size: int, random: Random) -> Document:
     """Sentences of another document from a random one on, until there are `size` tokens."""
-    other = random.randrange(len(documents) - 1)
-    document = documents[other + (other >= index)]
-    start = end = random.randrange(len(document))
+    other = document
+    while other is document:
+        other = elsewhere[random.randrange(len(elsewhere))]
+    start = end = random.randrange(len(other))
     found = 0
-    while end < len(document) and (end == start or found < size):
-        found += len(document[end])
+    while end < len(other) and (end == start or found < size):
+        found += len(other[end])
         end += 1
-    return document[start:end]
+    return other[start:end]
 
 
 def _cut(first: list[int], second: list[int], room: int, label: int, random: Random) -> Example:

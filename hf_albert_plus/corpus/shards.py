@@ -18,7 +18,7 @@ from .settings import CorpusSettings
 
 SPLITS = ("train", "validation")
 # Text that is in memory at a time.
-_BATCH_CHARACTERS = 8 << 20
+_BATCH_CHARACTERS = 2 << 20
 _ROWS_A_WRITE = 1000
 
 
@@ -58,9 +58,11 @@ class ShardMaker:
         seed, copies = self.settings.seed, range(self.settings.copies)
         draws = {split: [Random(f"{seed} {index} {copy} {split}") for copy in copies] for split in SPLITS}
         for documents in self._documents(part, counts):
+            # Of few held-out documents one may be alone: others lie in the text that it was held out of.
+            together = [document for members in documents.values() for document in members]
             for split, members in documents.items():
                 for random in draws[split]:
-                    for example in self._examples(members, random):
+                    for example in self._examples(members, random, elsewhere=members if len(members) > 1 else together):
                         writers[split].add(self._row(example))
                         label = "without label" if example.label == NO_ORDER else f"label {example.label}"
                         counts[f"{split} {label}"] += 1
@@ -100,14 +102,16 @@ class ShardMaker:
         ).digest()
         return SPLITS[int.from_bytes(digest, "big") < self.settings.held_out * 2**64]
 
-    def _examples(self, documents: list[Document], random: Random) -> Iterator[Example]:
+    def _examples(self, documents: list[Document], random: Random, *, elsewhere: list[Document]) -> Iterator[Example]:
         settings = self.settings
         room, order = settings.max_length - 3, settings.order or "none"
         if settings.format == "segment-pair":
             share = settings.short_share
-            return segment_pairs(documents, room=room, order=order, random=random, short_share=share)
+            return segment_pairs(
+                documents, room=room, order=order, random=random, short_share=share, elsewhere=elsewhere
+            )
         if settings.format == "sentence-pair":
-            return sentence_pairs(documents, room=room, order=order, random=random)
+            return sentence_pairs(documents, room=room, order=order, random=random, elsewhere=elsewhere)
         if settings.format == "full-sentences":
             return full_sentences(documents, room=room + 1, separator=self.separator)
         return doc_sentences(documents, room=room + 1)
