@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -20,7 +21,7 @@ from hf_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.corpus import CorpusSettings, build_corpus
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import pretraining_step
-from hf_albert_plus.pretraining import PretrainSettings, pretrain
+from hf_albert_plus.pretraining import PretrainSettings, pretrain, stage
 from hf_albert_plus.pretraining import trainer as trainer_module
 from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator
@@ -332,6 +333,14 @@ def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
 def test_wrong_settings(given, message):
     with pytest.raises(InvalidInput, match=message):
         PretrainSettings(**{**SETTINGS, **given})
+
+
+def test_passes_and_processes_share_a_step_evenly(monkeypatch):
+    monkeypatch.setattr(stage.processes, "count", lambda: 3)
+    settings = PretrainSettings(**{**SETTINGS, "batch_size": 24, "accumulate": 4})
+    assert stage.rows_of_a_pass(settings) == 2
+    with pytest.raises(InvalidInput, match="multiple of 12, .* got 20; use --batch-size 24"):
+        stage.rows_of_a_pass(replace(settings, batch_size=20))
 
 
 def test_wrong_corpora(corpus, tmp_path, tokenizer_dir):

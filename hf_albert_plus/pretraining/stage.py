@@ -136,7 +136,7 @@ class _Pretraining:
                 settings,
                 output=self.directory / CHECKPOINTS,
                 num_train_epochs=settings.epochs,
-                per_device_train_batch_size=settings.batch_size // settings.accumulate // processes.count(),
+                per_device_train_batch_size=rows_of_a_pass(settings),
                 gradient_accumulation_steps=settings.accumulate,
                 max_grad_norm=1.0,
                 remove_unused_columns=False,
@@ -183,6 +183,22 @@ class _Pretraining:
         }
 
 
+def rows_of_a_pass(settings: PretrainSettings) -> int:
+    """Rows that one process runs forward at a time.
+
+    Raises:
+        InvalidInput: a step that passes and processes cannot share.
+    """
+    parts = settings.accumulate * processes.count()
+    if settings.batch_size % parts:
+        raise InvalidInput(
+            f"--batch-size must be a multiple of {parts}, --accumulate times the processes",
+            got=settings.batch_size,
+            repair=f"use --batch-size {-(-settings.batch_size // parts) * parts}",
+        )
+    return settings.batch_size // parts
+
+
 def fastest_attention(*, bf16: bool) -> str:
     """In bf16 on a CPU, products and a softmax: the backward pass of its fused attention takes several times as long."""
     import torch
@@ -197,4 +213,4 @@ def _reports() -> list[str]:
     return ["tensorboard"] if is_tensorboard_available() else []
 
 
-__all__ = ["RUNS", "fastest_attention", "pretrain"]
+__all__ = ["RUNS", "fastest_attention", "pretrain", "rows_of_a_pass"]
