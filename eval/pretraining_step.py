@@ -18,7 +18,7 @@ from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.timing import elapsed_ms, summarise, time_calls
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.pretraining.choosers import Spans
-from hf_albert_plus.pretraining.collator import PretrainingCollator
+from hf_albert_plus.pretraining.collator import PretrainingCollator, token_types
 from hf_albert_plus.pretraining.masking import IGNORED, Masking
 from hf_albert_plus.pretraining.packing import PackedRows
 from hf_albert_plus.pretraining.stage import fastest_attention
@@ -159,11 +159,7 @@ def _usual_collator(tokenizer: Any) -> Callable[[list[Any]], Batch]:
     mask = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
 
     def collate(examples: list[Any]) -> Batch:
-        rows = []
-        for example in examples:
-            second = example["second_segment"] or example["length"]
-            types = [0] * second + [1] * (example["length"] - second)
-            rows.append({"input_ids": example["input_ids"], "token_type_ids": types})
+        rows = [{"input_ids": example["input_ids"], "token_type_ids": token_types(example)} for example in examples]
         orders = torch.tensor([example["sentence_order_label"] for example in examples])
         # Its loss is NaN for a batch without an order.
         orders = orders.where(orders != IGNORED, 0)

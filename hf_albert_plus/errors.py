@@ -67,6 +67,22 @@ class ScoreError(AlbertPlusError):
         self.score, self.reference, self.max_drop = score, reference, max_drop
 
 
+def check_values(settings: object, *rules: tuple[str, bool, str, object]) -> None:
+    """Raises for the first field that breaks its rule: (field, whether it holds, the rule in words, a value that works)."""
+    for name, valid, rule, repair in rules:
+        if not valid:
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidInput(f"{option} must be {rule}", got=getattr(settings, name), repair=f"use {option} {repair}")
+
+
+def check_known(settings: object, **known: tuple[str, ...]) -> None:
+    """Raises for the first field that is none of the names known for it."""
+    for name, names in known.items():
+        value = getattr(settings, name)
+        if value not in names:
+            raise InvalidInput(f"--{name} must be known", got=repr(value), repair=suggest(value, list(names)))
+
+
 def suggest(name: str, known: list[str]) -> str:
     """'did you mean …?' for a name that is not among the known ones."""
     import difflib
@@ -83,5 +99,7 @@ __all__ = [
     "QuantisationError",
     "ScoreError",
     "StageConflict",
+    "check_known",
+    "check_values",
     "suggest",
 ]

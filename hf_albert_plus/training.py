@@ -14,7 +14,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from . import processes
 from .accumulation import AccumulatingTrainer
 from .callbacks import Checkpoints, Epochs, Progress, last_complete, step_of
-from .errors import InvalidInput
+from .errors import InvalidInput, check_values
 from .records import discard
 from .row_order import by_length
 
@@ -42,7 +42,8 @@ class TrainSettings:
     precision: Precision = "auto"
 
     def __post_init__(self) -> None:
-        for name, valid, rule, repair in (
+        check_values(
+            self,
             ("epochs", 0 < self.epochs < math.inf, "a finite number greater than 0", "1"),
             ("batch_size", self.batch_size >= 1, "at least 1", "32"),
             ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "5e-5"),
@@ -50,12 +51,7 @@ class TrainSettings:
             ("max_length", self.max_length >= 4, "at least 4", "128"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
-        ):
-            if not valid:
-                option = name.replace("_", "-")
-                raise InvalidInput(
-                    f"--{option} must be {rule}", got=getattr(self, name), repair=f"use --{option} {repair}"
-                )
+        )
 
     def describe(self) -> dict[str, Any]:
         return asdict(self)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from ..errors import InvalidInput, suggest
+from ..errors import InvalidInput, check_known, check_values
 from .formats import Order
 from .sentences import check_language
 
@@ -39,20 +39,15 @@ class CorpusSettings:
     def __post_init__(self) -> None:
         if self.order is None:
             object.__setattr__(self, "order", "sentence-order" if self.format in PAIRS else "none")
-        for name, known in (("format", get_args(Format)), ("order", get_args(Order))):
-            value = getattr(self, name)
-            if value not in known:
-                raise InvalidInput(f"--{name} must be known", got=repr(value), repair=suggest(value, list(known)))
-        for name, valid, rule, repair in (
+        check_known(self, format=get_args(Format), order=get_args(Order))
+        check_values(
+            self,
             ("max_length", self.max_length >= 8, "at least 8", "512"),
             ("short_share", 0 <= self.short_share <= 1, "a share from 0 to 1", "0.1"),
             ("copies", self.copies >= 1, "at least 1", "1"),
             ("held_out", 0 <= self.held_out < 1, "a share from 0 up to, not including, 1", "0.01"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
-        ):
-            if not valid:
-                option = f"--{name.replace('_', '-')}"
-                raise InvalidInput(f"{option} must be {rule}", got=getattr(self, name), repair=f"use {option} {repair}")
+        )
         if self.format not in PAIRS and self.order != "none":
             raise InvalidInput(
                 f"--order must be none for {self.format}, which has one segment an example",

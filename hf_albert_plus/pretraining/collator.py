@@ -11,6 +11,12 @@ from .masking import IGNORED, Masking
 Example = dict[str, Any]
 
 
+def token_types(example: Example) -> list[int]:
+    """0 for the first segment, 1 for the second."""
+    second = example["second_segment"] or example["length"]
+    return [0] * second + [1] * (example["length"] - second)
+
+
 class PretrainingCollator:
     """Masks each example and asks for the logits of its masked tokens alone.
 
@@ -67,10 +73,9 @@ class PretrainingCollator:
             firsts.append(len(ids))
             seen, wanted = self.masking(example["input_ids"])
             length = len(seen)
-            second = example["second_segment"] or length
             ids += seen
             labels += wanted
-            types += [0] * second + [1] * (length - second)
+            types += token_types(example)
             positions += range(length)
             sequences += [number] * length
         orders = [example["sentence_order_label"] for example in examples]
@@ -79,4 +84,4 @@ class PretrainingCollator:
         return {name: torch.tensor(values) for name, values in columns.items()}
 
 
-__all__ = ["PretrainingCollator"]
+__all__ = ["PretrainingCollator", "token_types"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from ..errors import InvalidInput, suggest
+from ..errors import InvalidInput, check_known, check_values
 from ..training import TrainSettings
 
 Optimizer = Literal["lamb", "adamw"]
@@ -40,16 +40,15 @@ class PretrainSettings(TrainSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, known in (("optimizer", get_args(Optimizer)), ("masked", get_args(Unit))):
-            value = getattr(self, name)
-            if value not in known:
-                raise InvalidInput(f"--{name} must be known", got=repr(value), repair=suggest(value, list(known)))
-        for name, least, repair in (
-            ("accumulate", 1, 1), ("longest", 1, 3), ("cap", 1, 20), ("copies", 1, 10), ("evaluations", 0, 10),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidInput(f"--{name} must be at least {least}", got=value, repair=f"use --{name} {repair}")
+        check_known(self, optimizer=get_args(Optimizer), masked=get_args(Unit))
+        check_values(
+            self,
+            ("accumulate", self.accumulate >= 1, "at least 1", 1),
+            ("longest", self.longest >= 1, "at least 1", 3),
+            ("cap", self.cap is None or self.cap >= 1, "at least 1", 20),
+            ("copies", self.copies is None or self.copies >= 1, "at least 1", 10),
+            ("evaluations", self.evaluations >= 0, "at least 0", 10),
+        )
         if self.batch_size % self.accumulate:
             raise InvalidInput(
                 "--batch-size must be a multiple of --accumulate",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..corpus.parts import bar_of_parts, find_parts, sources
-from ..errors import InvalidInput, suggest
+from ..errors import check_known, check_values
 from ..records import Record, file_sha256, run_stage
 from .sentencepiece_model import read_sentencepiece
 from .unigram import train_unigram
@@ -33,16 +33,13 @@ class TokenizerSettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise InvalidInput(
-                "--kind must be known", got=repr(self.kind), repair=suggest(self.kind, list(get_args(Kind)))
-            )
-        for name, least, repair in (("vocab_size", 32, 30_000), ("sample", 1, 1_000_000), ("seed", 0, 42)):
-            if getattr(self, name) < least:
-                option = f"--{name.replace('_', '-')}"
-                raise InvalidInput(
-                    f"{option} must be at least {least}", got=getattr(self, name), repair=f"use {option} {repair}"
-                )
+        check_known(self, kind=get_args(Kind))
+        check_values(
+            self,
+            ("vocab_size", self.vocab_size >= 32, "at least 32", 30_000),
+            ("sample", self.sample >= 1, "at least 1", 1_000_000),
+            ("seed", self.seed >= 0, "at least 0", 42),
+        )
 
 
 def train_tokenizer(corpus: Sequence[str], *, output: Path, settings: TokenizerSettings) -> Record:
