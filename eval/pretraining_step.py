@@ -17,11 +17,11 @@ from hf_albert_plus.eval.arithmetic import measure_ceilings
 from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.timing import elapsed_ms, summarise, time_calls
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
+from hf_albert_plus.pretraining.attention import fastest_attention
 from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator, token_types
 from hf_albert_plus.pretraining.masking import IGNORED, Masking
 from hf_albert_plus.pretraining.packing import PackedRows
-from hf_albert_plus.pretraining.stage import fastest_attention
 from hf_albert_plus.variants import build_config, vocabulary_fields
 
 BASELINE = "transformers, padded"
@@ -63,7 +63,7 @@ def bench_pretraining(
     config = build_config({**fields, **vocabulary_fields(tokenizer)})
     ours = AlbertPlusForPreTraining(config).train()
     theirs = from_albert_plus(ours, to="albert").train()
-    ours.set_attn_implementation(fastest_attention(bf16=bf16))
+    ours.set_attn_implementation(fastest_attention(bf16=bf16, packed=True))
     masking = Masking(tokenizer, chooser=Spans(tokenizer), seed=0)
     padded = PretrainingCollator(tokenizer, masking=masking, width=None)
     packed = PretrainingCollator(tokenizer, masking=masking, width=width)

@@ -19,7 +19,7 @@ from transformers.modeling_outputs import (
 from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
-from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.generic import can_return_tuple, is_flash_attention_requested, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_albert_plus import AlbertPlusConfig
@@ -32,6 +32,7 @@ from .layers_albert_plus import (
     AlbertPlusLayer,
     AlbertPlusMLMHead,
     AlbertPlusNoNorm,
+    sequence_bounds,
 )
 
 
@@ -95,7 +96,7 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
         """Encodes `input_ids` `[B, S]` (or `inputs_embeds` `[B, S, E]`) into `last_hidden_state` `[B, S, H]` and
         `pooler_output` `[B, H]`. `hidden_states`, when asked for, are L + 1 tensors `[B, S, H]`, one a *call*, so that
         shared blocks give one a layer too. With `sequence_ids` `[B, S]` a row holds several sequences, and each token
-        attends to those with its own number; give `position_ids` that begin anew with each.
+        attends to those with its own number, which stand side by side; give `position_ids` that begin anew with each.
 
         Raises:
             ValueError: neither or both of `input_ids` and `inputs_embeds`, more tokens than positions, or token types for
@@ -117,6 +118,9 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
             )
         hidden_BSH = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         packed = None if sequence_ids is None else packed_sequence_mask_function(sequence_ids)
+        if sequence_ids is not None and is_flash_attention_requested(self.config):
+            kwargs.update(sequence_bounds(sequence_ids, attention_mask))  # type: ignore[typeddict-item]
+            attention_mask = None
         mask: Any = create_bidirectional_mask(
             config=self.config,
             inputs_embeds=hidden_BSH,

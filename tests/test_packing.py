@@ -6,7 +6,10 @@ from itertools import pairwise
 import numpy
 import pytest
 import torch
+from transformers import AttentionInterface, AttentionMaskInterface, modeling_flash_attention_utils
 from transformers.activations import ACT2FN
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.masking_utils import flash_attention_mask
 
 from hf_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.layers_albert_plus import AlbertPlusTanhGelu
@@ -97,6 +100,62 @@ def test_a_packed_batch_is_the_padded_one(attention, sharing, more):
         assert other.loss.item() == pytest.approx(one.loss.item(), rel=1e-6)
         for name, gradient in gradients.items():
             torch.testing.assert_close(others[name], gradient, rtol=1e-5, atol=1e-7)
+
+
+def _varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options):
+    """What flash attention's kernel for sequences of several lengths computes, in plain arithmetic: `[T, N, D]`."""
+    assert torch.equal(cu_seqlens_q, cu_seqlens_k)
+    assert cu_seqlens_q.dtype == torch.int32
+    assert cu_seqlens_q.diff().max() <= options["max_seqlen_q"] == options["max_seqlen_k"]
+    assert not options["causal"]
+    parts = []
+    for a, b in pairwise(cu_seqlens_q.tolist()):
+        query, key, value = (tensor[a:b].transpose(0, 1) for tensor in (q, k, v))
+        parts.append((query @ key.mT * options["softmax_scale"]).softmax(-1).matmul(value).transpose(0, 1))
+    return torch.cat(parts)
+
+
+def _options(**given):
+    names = {"causal": "is_causal", "softmax_scale": "softmax_scale"}
+    return {name: given[of] for name, of in names.items()} | {
+        name: given[name] for name in ("max_seqlen_q", "max_seqlen_k")
+    }
+
+
+AttentionInterface.register("flash_stand_in", flash_attention_forward)
+AttentionMaskInterface.register("flash_stand_in", flash_attention_mask)
+
+
+@pytest.mark.parametrize("sharing", ["all", "none"])
+def test_flash_attention_is_told_where_sequences_end(monkeypatch, sharing):
+    """transformers' way to flash attention, with plain arithmetic for the kernel that needs a GPU."""
+    functions = ((None, _varlen, None, None, None), (_options, None))
+    monkeypatch.setattr(modeling_flash_attention_utils, "lazy_import_flash_attention", lambda name: functions)
+    model = randomise(AlbertPlusForPreTraining(small_config(attention_sharing=sharing, ffn_sharing=sharing))).double()
+    made = sequences(model.config.vocab_size)
+    one, gradients = loss_and_gradients(model, padded(made))
+    model.config._attn_implementation = "flash_stand_in"
+    batch = packed(made)
+    for given in (batch, {**batch, "attention_mask": (batch["sequence_ids"] > 0).long()}):
+        other, others = loss_and_gradients(model, given)
+        assert other.loss.item() == pytest.approx(one.loss.item(), rel=1e-6)
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(others[name], gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # several of torch's own on the way to flex attention
+def test_flex_attention_keeps_packed_sequences_apart():
+    """Its backward pass needs a GPU."""
+    model = randomise(AlbertPlusForPreTraining(small_config()))
+    batch = packed(sequences(model.config.vocab_size))
+    with torch.no_grad():
+        expected = model(**batch)
+        model.set_attn_implementation("flex_attention")
+        found = model(**batch)
+    torch.testing.assert_close(found.loss, expected.loss)
+    kept = batch["sequence_ids"] > 0
+    torch.testing.assert_close(found.prediction_logits[kept], expected.prediction_logits[kept], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found.sop_logits, expected.sop_logits, atol=1e-5, rtol=1e-5)
 
 
 def test_logits_of_masked_tokens_are_those_of_all():

@@ -23,6 +23,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import pretraining_step
 from hf_albert_plus.pretraining import PretrainSettings, pretrain, stage
 from hf_albert_plus.pretraining import trainer as trainer_module
+from hf_albert_plus.pretraining.attention import fastest_attention, use_attention
 from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator
 from hf_albert_plus.pretraining.divergence import Diverged, StopsDiverging
@@ -289,6 +290,10 @@ def test_a_run_that_stays_at_the_frequencies_of_words_is_stopped():
     for step in range(10, 10_000, 10):
         log(learns, step, max(3.0, 8 - step / 500))
     assert learns.best < 3.1
+    # The first losses, far above the entropy, are not held against a short run that is below it by then.
+    short = StopsDiverging(entropy=7.0)
+    for step in range(10, 2000, 10):
+        log(short, step, 6.7 if step > 200 else 9.5, max_steps=2500)
 
 
 def test_a_run_that_falls_back_is_stopped():
@@ -308,6 +313,7 @@ def test_a_run_that_falls_back_is_stopped():
 
 def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.pretraining.divergence._LEAST_STEPS", 1)
+    monkeypatch.setattr("hf_albert_plus.pretraining.divergence._WINDOW", 2)
     monkeypatch.setattr("hf_albert_plus.pretraining.divergence._PATIENCE", 0.3)
     settings = PretrainSettings(**{**SETTINGS, "epochs": 2, "batch_size": 2, "learning_rate": 1e-9})
     with pytest.raises(Diverged, match="frequencies of words"):
@@ -321,6 +327,7 @@ def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
     [
         ({"optimizer": "sgd"}, "--optimizer must be known, got 'sgd'"),
         ({"masked": "span"}, "--masked must be known, got 'span'; did you mean 'spans'"),
+        ({"attention": "flash"}, "--attention must be known, got 'flash'"),
         ({"accumulate": 0}, "--accumulate must be at least 1"),
         ({"accumulate": 3}, "--batch-size must be a multiple of --accumulate, got 16 and 3; use --batch-size 18"),
         ({"cap": 0}, "--cap must be at least 1"),
@@ -333,6 +340,39 @@ def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
 def test_wrong_settings(given, message):
     with pytest.raises(InvalidInput, match=message):
         PretrainSettings(**{**SETTINGS, **given})
+
+
+@pytest.mark.parametrize(
+    ("attention", "precision", "message"),
+    [
+        ("flex_attention", "bf16", "--attention flex_attention needs a GPU to train, got a CPU; use --attention auto"),
+        ("flash_attention_2", "fp32", "--attention flash_attention_2 needs --precision bf16, got fp32"),
+        ("flash_attention_2", "bf16", "--attention flash_attention_2 must be installed, got .*; use --attention auto"),
+    ],
+)
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="what a CPU cannot train with")
+def test_attention_that_cannot_train_here(attention, precision, message):
+    model = AlbertPlusForPreTraining(small_config())
+    with pytest.raises(InvalidInput, match=message):
+        use_attention(model, attention, bf16=precision == "bf16", packed=True)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "flash", "bf16", "packed", "expected"),
+    [
+        (False, False, True, True, "eager"),
+        (False, False, False, True, "sdpa"),
+        (True, True, True, True, "flash_attention_2"),
+        (True, True, False, True, "flex_attention"),
+        (True, False, True, True, "flex_attention"),
+        (True, False, True, False, "sdpa"),
+    ],
+)
+def test_the_attention_of_a_machine(monkeypatch, gpu, flash, bf16, packed, expected):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda: flash)
+    assert fastest_attention(bf16=bf16, packed=packed) == expected
 
 
 def test_passes_and_processes_share_a_step_evenly(monkeypatch):

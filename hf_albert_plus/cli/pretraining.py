@@ -27,6 +27,16 @@ class MaskedChoice(str, Enum):
     tokens = "tokens"
 
 
+class AttentionChoice(str, Enum):
+    """Implementations of attention."""
+
+    auto = "auto"
+    eager = "eager"
+    sdpa = "sdpa"
+    flex_attention = "flex_attention"
+    flash_attention_2 = "flash_attention_2"
+
+
 def pretrain(
     corpus: CorpusPaths,
     out: o.Out,
@@ -41,6 +51,7 @@ def pretrain(
     ] = FormatChoice.segment_pair,
     order: Annotated[OrderChoice | None, typer.Option(help="For text: what two segments are labelled with.")] = None,
     max_length: Annotated[int, typer.Option(help="For text: longest example in tokens.")] = 512,
+    held_out: Annotated[float, typer.Option(help="For text: share of the documents to score on.")] = 0.01,
     epochs: Annotated[float, typer.Option(help="Passes over the examples.")] = 1.0,
     batch_size: Annotated[int, typer.Option(help="Rows a step, over all processes and accumulated batches.")] = 256,
     accumulate: Annotated[int, typer.Option(help="Forward passes that make a step.")] = 1,
@@ -62,6 +73,9 @@ def pretrain(
         int | None, typer.Option(help="Masks that a row has in turn. Default: new ones each time.")
     ] = None,
     packed: Annotated[bool, typer.Option(help="Let short examples share rows, so that nothing is padding.")] = True,
+    attention: Annotated[
+        AttentionChoice, typer.Option(help="auto takes the fastest that is installed.")
+    ] = AttentionChoice.auto,
     checkpoint_layers: Annotated[
         bool, typer.Option("--checkpoint-layers", help="Compute layers again in the backward pass: less memory.")
     ] = False,
@@ -83,14 +97,14 @@ def pretrain(
         epochs=epochs, batch_size=batch_size, accumulate=accumulate, optimizer=optimizer.value,
         learning_rate=published_learning_rate(optimizer.value) if learning_rate is None else learning_rate,
         warmup=warmup, weight_decay=weight_decay, masked=masked.value, cap=cap, copies=copies, packed=packed,
-        checkpoint_layers=checkpoint_layers, evaluations=evaluations, precision=precision.value, seed=seed,
-        max_length=max_length,
+        attention=attention.value, checkpoint_layers=checkpoint_layers, evaluations=evaluations,
+        precision=precision.value, seed=seed, max_length=max_length,
     )  # fmt: skip
     config = {**get_variant(variant).fields, **parse_settings(set_ or [])}
     start(threads)
     built = prepare_corpus(
         corpus, output=out, tokenizer=tokenizer, vocab_size=vocab_size, format=format_.value,
-        order=None if order is None else order.value, max_length=max_length, seed=seed,
+        order=None if order is None else order.value, max_length=max_length, held_out=held_out, seed=seed,
     )  # fmt: skip
     done(stage(built, config=config, output=out, settings=settings), Path(out), as_json=as_json)
 

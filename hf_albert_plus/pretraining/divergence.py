@@ -1,6 +1,8 @@
 """Runs that do not learn, noticed early. Of ALBERT's sizes, large and up are known to stay at the frequencies of words, or to fall
 back to them."""
 
+from collections import deque
+from statistics import fmean
 from typing import Any
 
 from transformers import TrainerCallback
@@ -13,7 +15,8 @@ _LEAST_STEPS = 500
 # Nats: how far below that entropy counts as learning, and how far above its own best a loss may rise.
 _MARGIN = 0.1
 _RISE = 1.0
-_MEMORY = 0.95
+# Logged losses that are averaged.
+_WINDOW = 20
 
 
 class Diverged(AlbertPlusError):
@@ -25,7 +28,7 @@ class Diverged(AlbertPlusError):
 
 
 class StopsDiverging(TrainerCallback):
-    """Watches a running mean of the logged loss.
+    """Watches the mean of the last logged losses.
 
     Args:
         entropy: loss of a model that knows the frequencies of tokens alone, with that of guessed orders.
@@ -36,22 +39,24 @@ class StopsDiverging(TrainerCallback):
 
     def __init__(self, *, entropy: float):
         self.entropy = entropy
-        self.mean: float | None = None
+        self.losses: deque[float] = deque(maxlen=_WINDOW)
         self.best = float("inf")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if not logs or "loss" not in logs:
             return
-        loss = float(logs["loss"])
-        self.mean = loss if self.mean is None else _MEMORY * self.mean + (1 - _MEMORY) * loss
-        self.best = min(self.best, self.mean)
+        self.losses.append(float(logs["loss"]))
+        if len(self.losses) < _WINDOW:
+            return
+        mean = fmean(self.losses)
+        self.best = min(self.best, mean)
         step, rate = state.global_step, args.learning_rate
         advice = f"lower --learning-rate (now {rate:g}) to a third, lengthen --warmup, or train fewer layers first and start from them"
-        if step >= _LEAST_STEPS and self.mean > self.best + _RISE:
-            raise Diverged(f"a rise of more than a nat above {self.best:.2f}", step=step, loss=self.mean, advice=advice)
-        if step >= max(_LEAST_STEPS, _PATIENCE * state.max_steps) and self.mean > self.entropy - _MARGIN:
+        if step >= _LEAST_STEPS and mean > self.best + _RISE:
+            raise Diverged(f"a rise of more than a nat above {self.best:.2f}", step=step, loss=mean, advice=advice)
+        if step >= max(_LEAST_STEPS, _PATIENCE * state.max_steps) and mean > self.entropy - _MARGIN:
             raise Diverged(
-                f"no more than the frequencies of words ({self.entropy:.2f})", step=step, loss=self.mean, advice=advice
+                f"no more than the frequencies of words ({self.entropy:.2f})", step=step, loss=mean, advice=advice
             )
 
 

@@ -17,9 +17,16 @@ def prepare_corpus(
     where none is given. What is there is used again.
 
     Raises:
-        InvalidInput: text, and several processes: making examples takes longer than they wait for each other.
+        InvalidInput: text, and several processes: making examples takes longer than they wait for each other; or a tokenizer
+            for examples that are made.
     """
     if len(corpus) == 1 and (Path(corpus[0]) / "dataset_dict.json").is_file():
+        if tokenizer is not None:
+            raise InvalidInput(
+                "--tokenizer must be left out where --corpus is a directory of examples, which has its own",
+                got=tokenizer,
+                repair="leave it out, or build the corpus with it",
+            )
         return Path(corpus[0])
     if processes.count() > 1:
         raise InvalidInput(

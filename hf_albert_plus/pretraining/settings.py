@@ -8,6 +8,7 @@ from ..training import TrainSettings
 
 Optimizer = Literal["lamb", "adamw"]
 Unit = Literal["spans", "words", "tokens"]
+Attention = Literal["auto", "eager", "sdpa", "flex_attention", "flash_attention_2"]
 # ALBERT, appendix A.1; and BERT's, which RoBERTa keeps for batches of 256.
 _LEARNING_RATES = {"lamb": 1.76e-3, "adamw": 1e-4}
 
@@ -24,6 +25,7 @@ class PretrainSettings(TrainSettings):
         cap: tokens that are masked of a row at most; None for no limit.
         copies: masks that each example has in turn; None for new ones every epoch.
         packed: sequences share rows, so that there is no padding.
+        attention: transformers' name of it; auto takes the fastest.
         checkpoint_layers: layers are computed again in the backward pass instead of kept.
         evaluations: how often the held-out text is scored.
     """
@@ -35,12 +37,13 @@ class PretrainSettings(TrainSettings):
     cap: int | None = None
     copies: int | None = None
     packed: bool = True
+    attention: Attention = "auto"
     checkpoint_layers: bool = False
     evaluations: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_known(self, optimizer=get_args(Optimizer), masked=get_args(Unit))
+        check_known(self, optimizer=get_args(Optimizer), masked=get_args(Unit), attention=get_args(Attention))
         check_values(
             self,
             ("accumulate", self.accumulate >= 1, "at least 1", 1),
@@ -70,4 +73,4 @@ def chooser(settings: PretrainSettings, tokenizer: Any) -> Any:
     return Spans(tokenizer, longest=longest, cap=settings.cap, whole_words=settings.masked != "tokens")
 
 
-__all__ = ["Optimizer", "PretrainSettings", "Unit", "chooser", "published_learning_rate"]
+__all__ = ["Attention", "Optimizer", "PretrainSettings", "Unit", "chooser", "published_learning_rate"]

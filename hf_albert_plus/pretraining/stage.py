@@ -10,6 +10,7 @@ from .. import processes
 from ..corpus.build import TOKENIZER
 from ..errors import InvalidInput
 from ..records import CHECKPOINTS, Record, parent, run_stage
+from .attention import use_attention
 from .collator import PretrainingCollator
 from .masking import Masking
 from .settings import PretrainSettings, chooser
@@ -78,7 +79,8 @@ class _Pretraining:
 
         set_seed(self.settings.seed)
         model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(self.tokenizer)}))
-        model.set_attn_implementation(fastest_attention(bf16=trains_in_bf16(self.settings.precision)))
+        bf16 = trains_in_bf16(self.settings.precision)
+        use_attention(model, self.settings.attention, bf16=bf16, packed=self.settings.packed)
         if self.settings.checkpoint_layers:
             # Its name before transformers 5.23.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
@@ -199,13 +201,6 @@ def rows_of_a_pass(settings: PretrainSettings) -> int:
     return settings.batch_size // parts
 
 
-def fastest_attention(*, bf16: bool) -> str:
-    """In bf16 on a CPU, products and a softmax: the backward pass of its fused attention takes several times as long."""
-    import torch
-
-    return "eager" if bf16 and not torch.accelerator.is_available() else "sdpa"
-
-
 def _reports() -> list[str]:
     """TensorBoard, where there is something that writes its files."""
     from transformers.integrations import is_tensorboard_available
@@ -213,4 +208,4 @@ def _reports() -> list[str]:
     return ["tensorboard"] if is_tensorboard_available() else []
 
 
-__all__ = ["RUNS", "fastest_attention", "pretrain", "rows_of_a_pass"]
+__all__ = ["RUNS", "pretrain", "rows_of_a_pass"]
