@@ -133,7 +133,7 @@ def _rank_one_mean(stacked: torch.Tensor) -> torch.Tensor:
 def _copy_rest(model: Any, source: Any) -> list[str]:
     """Copies pooler and head. Returns the modules whose sizes differ, which keep their random start."""
     state, fresh = source.state_dict(), set()
-    done = ("embeddings.", "encoder.", *(("predictions.decoder.",) if model.config.tie_word_embeddings else ()))
+    done = ("embeddings.", "encoder.", *(("predictions.decoder.weight",) if model.config.tie_word_embeddings else ()))
     for name, tensor in model.state_dict().items():
         if any(part in name for part in done):
             continue

@@ -55,8 +55,6 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
         super()._init_weights(module)
         if isinstance(module, AlbertPlusEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1])[None])
-        elif isinstance(module, AlbertPlusMLMHead):
-            init.zeros_(module.bias)
         elif isinstance(module, AlbertPlusNoNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
@@ -119,7 +117,7 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
         hidden_BSH = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         packed = None if sequence_ids is None else packed_sequence_mask_function(sequence_ids)
         if sequence_ids is not None and is_flash_attention_requested(self.config):
-            kwargs.update(sequence_bounds(sequence_ids, attention_mask))  # type: ignore[typeddict-item]
+            kwargs.update(sequence_bounds(sequence_ids, attention_mask))
             attention_mask = None
         mask: Any = create_bidirectional_mask(
             config=self.config,
@@ -141,10 +139,7 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
 class AlbertPlusWithMLMHead(AlbertPlusPreTrainedModel):
     """The encoder with a masked language modelling head, whose decoder is tied to the word embeddings."""
 
-    _tied_weights_keys = {  # noqa: RUF012
-        "predictions.decoder.weight": "albert_plus.embeddings.word_embeddings.weight",
-        "predictions.decoder.bias": "predictions.bias",
-    }
+    _tied_weights_keys = {"predictions.decoder.weight": "albert_plus.embeddings.word_embeddings.weight"}  # noqa: RUF012
 
     def __init__(self, config: AlbertPlusConfig, *, add_pooling_layer: bool):
         super().__init__(config)
@@ -156,8 +151,6 @@ class AlbertPlusWithMLMHead(AlbertPlusPreTrainedModel):
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         self.predictions.decoder = new_embeddings
-        is_tied = self.config.tie_word_embeddings
-        self.predictions.bias = new_embeddings.bias if is_tied else nn.Parameter(new_embeddings.bias.detach().clone())
 
 
 class AlbertPlusForMaskedLM(AlbertPlusWithMLMHead):

@@ -35,7 +35,7 @@ torch.set_num_threads(1 if WORKER is not None else 2)
 # A worker takes a file at a time: the longest come first, so that none is left to one worker at the end.
 LONGEST = (
     "test_cli.py", "test_common.py", "test_pretraining.py", "test_bench_modes.py", "test_distillation_stage.py", "test_export.py", "test_keep_fp32.py",
-    "test_eval.py", "test_engines.py", "test_cards.py", "test_hub.py", "test_speed_passes.py", "test_records.py", "test_twin.py",
+    "test_eval.py", "test_engines.py", "test_cards.py", "test_hub.py", "test_speed_passes.py", "test_records.py", "test_twin.py", "test_pretraining_processes.py",
     "test_packaging.py", "test_augmentation.py", "test_dual_training.py",
 )  # fmt: skip
 
@@ -232,3 +232,17 @@ def text(tmp_path_factory):
     documents = ["\n".join(" ".join(pretraining_pair(random)) for _ in range(4)) for _ in range(12)]
     file.write_text("\n\n".join(documents) + "\n")
     return file
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory, tokenizer_dir):
+    """Examples of at most 32 tokens, a fifth of the documents held out."""
+    from hf_albert_plus.corpus import CorpusSettings, build_corpus
+    from tests.test_corpus import make_text
+
+    directory = tmp_path_factory.mktemp("corpus")
+    text = directory / "text.txt"
+    text.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=150)), encoding="utf-8")
+    settings = CorpusSettings(max_length=32, held_out=0.2)
+    build_corpus([str(text)], tokenizer=str(tokenizer_dir), output=directory / "corpus", settings=settings, workers=1)
+    return directory / "corpus"

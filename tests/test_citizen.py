@@ -208,17 +208,16 @@ def test_exports_with_dynamic_batch_and_length(name, head):
 def test_resizing_keeps_words_decoder_and_bias_together(tmp_path, fields, head):
     model = randomise(albert_plus_class(head)(small_config(**fields)))
     old = model.get_input_embeddings().weight.detach().clone()
-    bias = model.predictions.bias.detach().clone()
+    bias = model.predictions.decoder.bias.detach().clone()
     for size in (131, 110):
         model.resize_token_embeddings(size, mean_resizing=False)
         assert model.config.vocab_size == size
         words = model.get_input_embeddings().weight
         assert model.predictions.decoder.weight is words
-        assert model.predictions.decoder.bias is model.predictions.bias
         assert torch.equal(words[:110], old[:110])
-        assert torch.equal(model.predictions.bias[:110], bias[:110])
+        assert torch.equal(model.predictions.decoder.bias[:110], bias[:110])
     model.save_pretrained(tmp_path)
-    assert not any("decoder" in key for key in load_file(tmp_path / "model.safetensors"))
+    assert "predictions.decoder.weight" not in load_file(tmp_path / "model.safetensors")
     again = type(model).from_pretrained(tmp_path).eval()
     inputs = _inputs(model)
     inputs["input_ids"] %= 110
@@ -230,7 +229,7 @@ def test_without_tying_the_decoder_is_its_own(tmp_path):
     model = randomise(AlbertPlusForPreTraining(small_config(tie_word_embeddings=False)))
     assert model.predictions.decoder.weight is not model.get_input_embeddings().weight
     shared = AlbertPlusForPreTraining(small_config())
-    assert model.num_parameters() == shared.num_parameters() + 120 * 16 + 120
+    assert model.num_parameters() == shared.num_parameters() + 120 * 16
     model.resize_token_embeddings(131, mean_resizing=False)
     model.save_pretrained(tmp_path)
     again, report = AlbertPlusForPreTraining.from_pretrained(tmp_path, output_loading_info=True)

@@ -263,7 +263,7 @@ def test_the_difference_sees_a_difference(output):
     one = randomise(BertForPreTraining(BertConfig(**SMALL)))
     other = to_albert_plus(one)
     places = [
-        other.predictions.bias,
+        other.predictions.decoder.bias,
         other.sentence_order.bias,
         other.albert_plus.encoder.ffn[2].output.bias,
     ]

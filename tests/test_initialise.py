@@ -148,7 +148,7 @@ def test_a_head_of_another_size_starts_at_random():
         name
         == "first of the source's layers, embeddings by truncated SVD, predictions.dense, predictions.layer_norm at random"
     )
-    torch.testing.assert_close(model.predictions.bias, source.predictions.bias)
+    torch.testing.assert_close(model.predictions.decoder.bias, source.predictions.decoder.bias)
 
 
 def test_fewer_token_types_and_positions(teacher):

@@ -91,7 +91,7 @@ def test_masked_lm_ties_its_decoder_and_survives_a_resize(tmp_path):
     model = randomise(AlbertPlusForMaskedLM(small_config()))
     model.resize_token_embeddings(130, mean_resizing=False)
     model.save_pretrained(tmp_path)
-    assert not any("decoder" in key for key in load_file(tmp_path / "model.safetensors"))
+    assert "predictions.decoder.weight" not in load_file(tmp_path / "model.safetensors")
     again = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
     assert again.predictions.decoder.weight is again.albert_plus.embeddings.word_embeddings.weight
     inputs = pair_inputs(130)

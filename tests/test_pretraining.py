@@ -18,7 +18,6 @@ from scipy.stats import entropy
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer, TrainerControl, TrainerState
 
 from hf_albert_plus import AlbertPlusForPreTraining
-from hf_albert_plus.corpus import CorpusSettings, build_corpus
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import pretraining_step
 from hf_albert_plus.pretraining import PretrainSettings, pretrain, stage
@@ -44,16 +43,6 @@ SETTINGS = {
     "precision": "fp32",
     "evaluations": 2,
 }
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory, tokenizer_dir):
-    directory = tmp_path_factory.mktemp("corpus")
-    text = directory / "text.txt"
-    text.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=150)), encoding="utf-8")
-    settings = CorpusSettings(max_length=WIDTH, held_out=0.2)
-    build_corpus([str(text)], tokenizer=str(tokenizer_dir), output=directory / "corpus", settings=settings, workers=1)
-    return directory / "corpus"
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +161,9 @@ def test_a_run_learns_and_opens_again(corpus, tmp_path, optimizer, packed):
     result = record.result
     assert result["held_out_mlm_loss"] < result["held_out"][0]["mlm_loss"] < math.log(700)
     assert result["held_out_mlm_loss"] < result["unigram_entropy"] + 0.2
-    assert [scores["step"] for scores in result["held_out"]][-1] == result["steps"]
+    steps = [scores["step"] for scores in result["held_out"]]
+    assert steps[-1] == result["steps"]
+    assert steps == sorted(set(steps))
     model, report = AutoModelForPreTraining.from_pretrained(tmp_path / "encoder", output_loading_info=True)
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
@@ -238,24 +229,6 @@ main()
     assert killed["held_out"] == whole["held_out"]
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
     assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def test_two_processes_do_what_one_does(corpus, tmp_path):
-    plain = ("--set", "hidden_dropout_prob=0", "--accumulate", 2, "--epochs", 1)
-    invoke(*words(corpus, tmp_path / "one", *plain))
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
-              "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m", "hf_albert_plus"]  # fmt: skip
-    two = subprocess.run(
-        [*launch, *map(str, words(corpus, tmp_path / "two", *plain))],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=250,
-    )  # fmt: skip
-    assert two.returncode == 0, two.stderr[-3000:]
-    one, both = (read_record(tmp_path / name).result for name in ("one", "two"))
-    assert (one["processes"], both["processes"]) == (1, 2)
-    assert one["steps"] == both["steps"]
-    for scores, others in zip(one["held_out"], both["held_out"], strict=True):
-        assert others["masked_tokens"] == scores["masked_tokens"]
-        assert others["mlm_loss"] == pytest.approx(scores["mlm_loss"], rel=1e-3)
 
 
 def test_from_text_to_a_checkpoint(tmp_path):
@@ -453,3 +426,23 @@ def test_a_run_in_bf16_learns_as_one_in_fp32(corpus, tmp_path):
         pretrain(corpus, config=CONFIG, output=tmp_path / precision, settings=settings)
     losses = {name: read_record(tmp_path / name).result["held_out_mlm_loss"] for name in ("fp32", "bf16")}
     assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
+
+
+def test_curves_for_tensorboard(corpus, tmp_path):
+    """The scores of the record, read back from the event file, record by record: length, checksum, bytes, checksum."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    record = pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=PretrainSettings(**SETTINGS))
+    (file,) = (tmp_path / "out" / "runs").iterdir()
+    data, place, curves = file.read_bytes(), 0, {}
+    while place < len(data):
+        length = int.from_bytes(data[place : place + 8], "little")
+        event = Event.FromString(data[place + 12 : place + 12 + length])
+        place += length + 16
+        for value in event.summary.value:
+            curves.setdefault(value.tag, {})[event.step] = value.simple_value
+    for name in ("mlm_loss", "mlm_accuracy", "order_accuracy"):
+        expected = {scores["step"]: scores[name] for scores in record.result["held_out"]}
+        assert curves[f"eval/{name}"] == pytest.approx(expected, rel=1e-6)
+    assert {"train/loss", "train/learning_rate", "train/grad_norm"} <= set(curves)
+    assert list(curves["train/loss"]) == [10, 20]

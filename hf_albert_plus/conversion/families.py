@@ -111,7 +111,7 @@ _BERT = Family(
         "cls.predictions.transform.dense": "predictions.dense",
         "cls.predictions.transform.LayerNorm": "predictions.layer_norm",
         "cls.predictions.decoder": "predictions.decoder",
-        "cls.predictions": "predictions",
+        "cls.predictions": "predictions.decoder",
         "cls.seq_relationship": "sentence_order",
     },
     to_fields=lambda config, head: {
@@ -176,7 +176,7 @@ _ALBERT = Family(
         "predictions.dense": "predictions.dense",
         "predictions.LayerNorm": "predictions.layer_norm",
         "predictions.decoder": "predictions.decoder",
-        "predictions": "predictions",
+        "predictions": "predictions.decoder",
         "sop_classifier.classifier": "sentence_order",
     },
     to_fields=_albert_fields,
@@ -244,7 +244,7 @@ def _roberta(name: str) -> Family:
             "lm_head.dense": "predictions.dense",
             "lm_head.layer_norm": "predictions.layer_norm",
             "lm_head.decoder": "predictions.decoder",
-            "lm_head": "predictions",
+            "lm_head": "predictions.decoder",
         },
         to_fields=lambda config, head: {
             **_unshared(config),

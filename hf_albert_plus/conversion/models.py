@@ -114,11 +114,9 @@ def _family(source: PreTrainedConfig) -> Family:
 def _mend(
     tensors: dict[str, torch.Tensor], config: AlbertPlusConfig, *, family: Family, source: Any, prefix: str
 ) -> None:
-    """Brings the embeddings and the tied bias into our shape, in place."""
+    """Brings the embeddings into our shape, in place."""
     positions = f"{prefix}embeddings.position_embeddings.weight"
     tensors[positions] = tensors[positions][family.position_offset(source) :].clone()
-    if "predictions.decoder.bias" in tensors:
-        tensors.setdefault("predictions.bias", tensors["predictions.decoder.bias"])
     if config.embedding_size == config.hidden_size and not config.trigram_embeddings:
         weight = tensors.pop(f"{prefix}embeddings.projection.weight", None)
         bias = tensors.pop(f"{prefix}embeddings.projection.bias", None)

@@ -31,11 +31,13 @@ def score_held_out(
     # Loss, right tokens, tokens, right orders, orders.
     sums = torch.zeros(5, dtype=torch.float64, device=device)
     try:
-        for batch in _batches(rows, collator, batch_size):
+        for batch, counts in _batches(rows, collator, batch_size):
             batch = {name: value.to(device) for name, value in batch.items()}
             labels, orders = batch.pop("labels"), batch.pop("sentence_order_label")
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=autocast):
                 outputs = model(**batch)
+            if not counts:
+                continue
             logits = outputs.prediction_logits.float()
             told = orders != -100
             right = (outputs.sop_logits.argmax(-1) == orders)[told]
@@ -56,10 +58,12 @@ def score_held_out(
     return scores
 
 
-def _batches(rows: Any, collator: Any, batch_size: int) -> Iterator[dict[str, torch.Tensor]]:
+def _batches(rows: Any, collator: Any, batch_size: int) -> Iterator[tuple[dict[str, torch.Tensor], bool]]:
+    """This process's batches. Where weights are in shards all processes must run as many: some have one more, not to be counted."""
     mine = range(processes.rank(), len(rows), processes.count())
-    for start in range(0, len(mine), batch_size):
-        yield collator([rows[index] for index in mine[start : start + batch_size]])
+    for start in range(0, -(-len(rows) // processes.count()), batch_size):
+        own = mine[start : start + batch_size]
+        yield collator([rows[index] for index in own or [0]]), len(own) > 0
 
 
 def unigram_entropy(rows: Any, *, vocabulary: int, special: list[int], sample: int = 20_000) -> float:

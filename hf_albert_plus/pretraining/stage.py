@@ -24,7 +24,7 @@ def pretrain(
     """Trains `AlbertPlusForPreTraining` from scratch on masked words and the labels of segments (ALBERT, section 3.1).
 
     A killed run goes on at its last checkpoint, batch for batch and mask for mask. TensorBoard's files of the run stay in
-    `OUT/runs`, where tensorboardX or tensorboard is installed.
+    `OUT/runs`.
 
     Args:
         corpus: directory that `build_corpus` made.
@@ -105,6 +105,7 @@ class _Pretraining:
 
         import pyarrow.compute as pc
 
+        from ..modeling_albert_plus import AlbertPlusForPreTraining
         from ..training import run_trainer, training_arguments
         from .divergence import StopsDiverging
         from .evaluation import unigram_entropy
@@ -129,7 +130,8 @@ class _Pretraining:
         )
         asks_order = any(label != -100 for label in train.data.column("sentence_order_label").unique().to_pylist())
         entropy = unigram_entropy(train, vocabulary=len(self.tokenizer), special=self.tokenizer.all_special_ids)
-        evaluates = Evaluates(times=settings.evaluations)
+        evaluates = Evaluates(times=settings.evaluations if len(held_out) else 0)
+        trainers: list[PretrainTrainer] = []
         # Where the Trainer's callback writes to, kept over a kill with the checkpoints.
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.directory / CHECKPOINTS / RUNS)
 
@@ -155,7 +157,7 @@ class _Pretraining:
                 data_collator=collator,
                 callbacks=[*callbacks, watch, evaluates],
             )
-            evaluates.trainer = trainer
+            trainers.append(trainer)
             return trainer
 
         result = run_trainer(
@@ -165,14 +167,19 @@ class _Pretraining:
             description="pretrain",
             checkpoint_seconds=self.checkpoint_seconds,
         )
+        (trainer,) = trainers
+        weights = trainer.accelerator.get_state_dict(trainer.model)
         if processes.is_first():
-            model.save_pretrained(self.directory)
+            # The trained one may hold shards.
+            whole = AlbertPlusForPreTraining(model.config)
+            whole.load_state_dict(weights)
+            whole.save_pretrained(self.directory)
             self.tokenizer.save_pretrained(self.directory)
             if (self.directory / CHECKPOINTS / RUNS).is_dir():
                 os.replace(self.directory / CHECKPOINTS / RUNS, self.directory / RUNS)
         seen = round(tokens * settings.epochs)
         seconds = result["train_seconds"]
-        scores = evaluates.trainer.held_out_scores()
+        scores = trainer.held_out_scores()
         return {
             **result,
             **{f"held_out_{name}": value for name, value in (scores or [{}])[-1].items() if name != "step"},

@@ -23,6 +23,10 @@ class PretrainTrainer(AccumulatingTrainer):
 
     def __init__(self, *, pretraining: PretrainSettings, held_out: Any, **options: Any):
         super().__init__(**options)
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
+        if plugin is not None and plugin.transformer_cls_names_to_wrap is None:
+            # Not the embeddings, of which the head for words is a part too.
+            plugin.transformer_cls_names_to_wrap = ["AlbertPlusAttention", "AlbertPlusFeedForwardBlock"]
         self.pretraining = pretraining
         self.held_out = held_out
 
@@ -59,7 +63,9 @@ class PretrainTrainer(AccumulatingTrainer):
             device=self.args.device,
             autocast=self.args.bf16,
         )
-        self.log({f"{HELD_OUT}{name}": value for name, value in scores.items()})
+        scores = {f"{HELD_OUT}{name}": value for name, value in scores.items()}
+        self.log(scores)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
         return scores
 
     def held_out_scores(self) -> list[dict[str, float]]:
@@ -79,13 +85,11 @@ class Evaluates(TrainerCallback):
 
     def __init__(self, *, times: int):
         self.times = times
-        self.trainer: Any = None
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.times and len(self.trainer.held_out):
+        if self.times:
             every = max(1, state.max_steps // self.times)
-            if state.global_step % every == 0 or state.global_step == state.max_steps:
-                self.trainer.evaluate()
+            control.should_evaluate |= state.global_step % every == 0 or state.global_step == state.max_steps
 
 
 __all__ = ["HELD_OUT", "Evaluates", "PretrainTrainer"]
