@@ -1,4 +1,4 @@
-"""Model cards: facts gathered from records and measurements, rendered by a template. What is missing reads "not measured"."""
+"""Cards of classifiers: facts gathered from records and measurements, rendered by a template. What is missing reads "not measured"."""
 
 from pathlib import Path
 from typing import Any
@@ -6,13 +6,14 @@ from typing import Any
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.presentation import difference_text, is_offline, metric_text, speedup_text
 from hf_albert_plus.eval.table import NOT_MEASURED, Row, Table
-from hf_albert_plus.glue import TASKS, get_task
-from hf_albert_plus.records import CARD, EVAL_RESULTS, read_json, training_record, write_json, write_text
+from hf_albert_plus.glue import get_task
+from hf_albert_plus.records import training_record
 
 # Fields of a training's record, and what stands for one that an older record lacks.
 _TRAINING: dict[str, Any] = {
     "stage": "", "command": "", "settings": {}, "parents": {}, "result": {}, "finished": "not recorded",
 }  # fmt: skip
+KIND = "card"
 _HUB_METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
 
 
@@ -44,13 +45,13 @@ def card_facts(
     training = training_record(directory)
     document = next(document for document in scores if document["task"] == task_name)
     return {
-        "kind": "card",
+        "kind": KIND,
         "name": f"{name}-{task_name}",
         "task": task_name,
         "data_name": data_name,
         "protocol": document["protocol"],
         "max_length": document["max_length"],
-        "encoder": _encoder(config),
+        "encoder": encoder_facts(config),
         "parameters": {
             part: {"stored": stored, "effective": effective}
             for part, (stored, effective) in Arithmetic(config).parts.items()
@@ -63,7 +64,8 @@ def card_facts(
     }
 
 
-def _encoder(config: Any) -> dict[str, Any]:
+def encoder_facts(config: Any) -> dict[str, Any]:
+    """What a card says of an encoder's shape."""
     names = (
         "model_type",
         "num_hidden_layers",
@@ -120,14 +122,14 @@ def render_card(facts: dict[str, Any]) -> str:
             **facts,
             metadata=_metadata(facts),
             task_facts=task,
-            diagram=_diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
+            diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             totals={kind: sum(part[kind] for part in facts["parameters"].values()) for kind in ("stored", "effective")},
             not_measured=NOT_MEASURED,
         )
     )
 
 
-def _diagram(encoder: dict[str, Any]) -> str:
+def diagram(encoder: dict[str, Any]) -> str:
     """Which block each layer runs, a letter a block."""
     layers = encoder["num_hidden_layers"]
     width = max(2, len(str(layers)), *(len(_letters(group)) for group in encoder["attention_map"] + encoder["ffn_map"]))
@@ -205,29 +207,4 @@ def eval_results(facts: dict[str, Any]) -> str | None:
     return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else None
 
 
-def write_card(directory: Path, facts: dict[str, Any]) -> None:
-    """Puts a card into a model directory: `README.md`, `card.json` with its facts, and `.eval_results/`."""
-    write_json(directory / CARD, facts)
-    write_text(directory / "README.md", render_card(facts))
-    results = eval_results(facts)
-    if results is not None:
-        write_text(directory / EVAL_RESULTS / f"glue-{facts['task']}.yaml", results)
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """A card's facts.
-
-    Raises:
-        InvalidInput: the file holds something else.
-    """
-    facts: dict[str, Any] = read_json(path, what="a card's record")
-    if facts.get("kind") != "card" or facts.get("task") not in TASKS:
-        raise InvalidInput(
-            "a card's record must come from albert-plus card or report",
-            got=str(path),
-            repair="make it: albert-plus card DIR",
-        )
-    return facts
-
-
-__all__ = ["card_facts", "eval_results", "read_facts", "render_card", "write_card"]
+__all__ = ["KIND", "card_facts", "diagram", "encoder_facts", "eval_results", "render_card"]

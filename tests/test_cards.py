@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from hf_albert_plus.errors import AlbertPlusError, InvalidInput
-from hf_albert_plus.eval.card import _letters, eval_results, read_facts, render_card
+from hf_albert_plus.eval.card import _letters, eval_results, render_card
+from hf_albert_plus.eval.cards import read_facts
 from hf_albert_plus.eval.targets import parse_targets
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import fingerprint, training_record

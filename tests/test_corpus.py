@@ -320,3 +320,17 @@ def test_other_settings_are_another_corpus(text_file, tokenizer_dir, tmp_path):
     assert build_corpus([str(text_file)], settings=SETTINGS, **call).reused
     with pytest.raises(StageConflict, match="max_length: 32 there, 64 asked for"):
         build_corpus([str(text_file)], settings=CorpusSettings(max_length=64, held_out=0.2), **call)
+
+
+def test_lines_that_are_sentences_already(tokenizer_dir, tmp_path, monkeypatch):
+    """Without a library that splits; with one the first line is two."""
+    text = tmp_path / "text.txt"
+    text.write_text("One film. Two films.\nThree of them\n\nFour. Five.\n")
+    found = {}
+    for language in ("en", "none"):
+        if language == "none":
+            monkeypatch.setitem(sys.modules, "sentencex", None)
+        out, settings = tmp_path / language, CorpusSettings(language=language, held_out=0.0, max_length=32)
+        record = build_corpus([str(text)], tokenizer=str(tokenizer_dir), output=out, settings=settings, workers=1)
+        found[language] = record.result["sentences"]
+    assert found == {"en": 5, "none": 3}

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..demo.data import make_data
+from ..demo.data import VOCAB_SIZE, make_data
 from ..demo.tasks import GENERATORS
-from ..pretraining import pretrain_masked_lm
-from ..training import TrainSettings
+from ..pretraining import PretrainSettings, prepare_corpus, pretrain
 from .pipeline import STAGES, RunSettings, Steps, run_pipeline, stage_index
 
 if TYPE_CHECKING:
@@ -36,16 +35,19 @@ def run_demo(out: Path, *, seed: int, threads: int | None = None, stop_after: st
         return None
     steps.run(
         "pretrain the encoder",
-        lambda: pretrain_masked_lm(
-            data / "pretraining.txt",
-            tokenizer=data / "tokenizer",
+        lambda: pretrain(
+            prepare_corpus(
+                [str(data / "pretraining.txt")], output=encoder, tokenizer=str(data / "tokenizer"), vocab_size=VOCAB_SIZE,
+                format="sentence-pair", order="none", language="none", max_length=64, seed=seed,
+            ),
             config=DEMO_TEACHER,
             output=encoder,
-            settings=TrainSettings(
-                epochs=1.5, batch_size=16, learning_rate=1e-3, max_length=64, seed=seed, precision="fp32"
+            settings=PretrainSettings(
+                epochs=1.5, batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup=0.06, masked="tokens", packed=False,
+                evaluations=1, max_length=64, seed=seed, precision="fp32",
             ),
         ),
-    )
+    )  # fmt: skip
     settings = RunSettings(
         overrides=(("num_hidden_layers", 2), ("embedding_size", 64)), teacher_epochs=2, student_epochs=2, batch_size=16,
         learning_rate=3e-4, student_learning_rate=5e-4, max_length=64, shapes="1x16,8x64", bench_seconds=1.5,

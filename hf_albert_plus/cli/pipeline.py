@@ -304,7 +304,7 @@ class _Run:
         self.steps.run("time", stage)
 
     def report(self, tasks: list[Task], *, data_name: str) -> "Table":
-        from hf_albert_plus.eval.card import read_facts, write_card
+        from hf_albert_plus.eval.cards import read_facts, write_card
         from hf_albert_plus.eval.report import report
         from hf_albert_plus.eval.table import build_table
 

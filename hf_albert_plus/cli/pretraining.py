@@ -51,6 +51,9 @@ def pretrain(
     ] = FormatChoice.segment_pair,
     order: Annotated[OrderChoice | None, typer.Option(help="For text: what two segments are labelled with.")] = None,
     max_length: Annotated[int, typer.Option(help="For text: longest example in tokens.")] = 512,
+    language: Annotated[
+        str, typer.Option(help="For text: ISO 639 code, for where sentences end; none where each line is one.")
+    ] = "en",
     held_out: Annotated[float, typer.Option(help="For text: share of the documents to score on.")] = 0.01,
     epochs: Annotated[float, typer.Option(help="Passes over the examples.")] = 1.0,
     batch_size: Annotated[int, typer.Option(help="Rows a step, over all processes and accumulated batches.")] = 256,
@@ -104,7 +107,8 @@ def pretrain(
     start(threads)
     built = prepare_corpus(
         corpus, output=out, tokenizer=tokenizer, vocab_size=vocab_size, format=format_.value,
-        order=None if order is None else order.value, max_length=max_length, held_out=held_out, seed=seed,
+        order=None if order is None else order.value, max_length=max_length, language=language, held_out=held_out,
+        seed=seed,
     )  # fmt: skip
     done(stage(built, config=config, output=out, settings=settings), Path(out), as_json=as_json)
 

@@ -59,28 +59,31 @@ def card(
 ) -> None:
     """Write a model's card from its records: README.md, card.json and .eval_results/ into DIR, or FILE.md beside FILE.json.
 
-    The first time with --scores and --bench; then card.json has all that the card needs.
+    The first time a classifier's with --scores and --bench, then card.json has all that the card needs. A pretrained encoder's
+    needs neither; with --scores it names those of the classifiers that were fine-tuned from it.
     """
     quiet_libraries()
-    from hf_albert_plus.eval.card import read_facts, render_card, write_card
+    from hf_albert_plus.eval.cards import read_facts, render, write_card
 
     from ..records import CARD, write_text
 
     written, differing = [], []
     for source in sources:
         target = source / "README.md" if source.is_dir() else source.with_suffix(".md")
-        if scores or bench:
+        if _is_pretrained(source) and (scores or not (source / CARD).is_file()):
+            facts = _gather_pretraining(source, scores or [])
+        elif scores or bench:
             facts = _gather(source, scores or [], bench, data_name, tuple(allow_different or ()))
         else:
             facts = read_facts(_record_of(source, CARD))
         if check:
-            if not target.is_file() or target.read_text(encoding="utf-8") != render_card(facts):
+            if not target.is_file() or target.read_text(encoding="utf-8") != render(facts):
                 differing.append(str(target))
             continue
         if source.is_dir():
             write_card(source, facts)
         else:
-            write_text(target, render_card(facts))
+            write_text(target, render(facts))
         written.append(str(target))
     if differing:
         raise _CardsDiffer(differing)
@@ -106,6 +109,22 @@ def _record_of(source: Path, name: str) -> Path:
             repair="add --scores scores.json --bench latency.json",
         )
     return source / name if source.is_dir() else source
+
+
+def _is_pretrained(source: Path) -> bool:
+    from hf_albert_plus.eval.pretraining_card import STAGE
+
+    from ..records import training_record
+
+    return source.is_dir() and training_record(source).get("stage") == STAGE
+
+
+def _gather_pretraining(source: Path, scores: list[Path]) -> dict[str, Any]:
+    from hf_albert_plus.eval.pretraining_card import pretraining_facts
+
+    from ..records import read_json
+
+    return pretraining_facts(source, scores=[read_json(path, what="--scores") for path in scores])
 
 
 def _gather(

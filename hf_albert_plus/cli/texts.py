@@ -105,7 +105,9 @@ def build(
     short_share: Annotated[float, typer.Option(help="Share of segment-pair examples with a shorter length.")] = 0.1,
     copies: Annotated[int, typer.Option(help="Times the text is gone through, each with other segments.")] = 1,
     held_out: Annotated[float, typer.Option(help="Share of the documents for the validation split.")] = 0.01,
-    language: Annotated[str, typer.Option(help="ISO 639 code, for where sentences end.")] = "en",
+    language: Annotated[
+        str, typer.Option(help="ISO 639 code, for where sentences end; none where each line is one.")
+    ] = "en",
     column: Column = "text",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes. Default: the cores.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of segments, labels and splits.")] = 42,

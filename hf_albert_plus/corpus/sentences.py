@@ -7,11 +7,18 @@ from ..errors import InvalidInput
 from ..optional import need
 from .formats import Document
 
+# Lines that are sentences already, as in the text that BERT's code reads.
+LINES = "none"
+
 
 def check_language(language: str) -> None:
     """Refuses what is no language code; sentencex falls back to a related language, in the end English."""
-    if not (2 <= len(language) <= 3 and language.isascii() and language.islower()):
-        raise InvalidInput("--language must be an ISO 639 code", got=repr(language), repair="use --language en")
+    if language != LINES and not (2 <= len(language) <= 3 and language.isascii() and language.islower()):
+        raise InvalidInput(
+            "--language must be an ISO 639 code",
+            got=repr(language),
+            repair="use --language en, or none for a sentence a line",
+        )
 
 
 def sentence_ids(paragraphs: Iterable[str], tokenizer: Any, *, language: str, longest: int) -> Document:
@@ -19,11 +26,12 @@ def sentence_ids(paragraphs: Iterable[str], tokenizer: Any, *, language: str, lo
 
     Args:
         tokenizer: of the tokenizers library.
+        language: its ISO 639 code; `none` takes the paragraphs for sentences.
     """
-    segment = need("sentencex", extra="pretrain").segment
-    texts = [
-        text for paragraph in paragraphs for sentence in segment(language, paragraph) if (text := sentence.strip())
-    ]
+    if language != LINES:
+        segment = need("sentencex", extra="pretrain").segment
+        paragraphs = (sentence for paragraph in paragraphs for sentence in segment(language, paragraph))
+    texts = [text for sentence in paragraphs if (text := sentence.strip())]
     document = []
     for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False):
         ids = encoding.ids
@@ -31,4 +39,4 @@ def sentence_ids(paragraphs: Iterable[str], tokenizer: Any, *, language: str, lo
     return document
 
 
-__all__ = ["check_language", "sentence_ids"]
+__all__ = ["LINES", "check_language", "sentence_ids"]

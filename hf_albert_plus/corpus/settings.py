@@ -22,7 +22,7 @@ class CorpusSettings:
         short_share: share of segment-pair examples with a shorter length.
         copies: how often the text is gone through, each time with other draws (BERT's and ALBERT's dupe_factor).
         held_out: share of the documents that become the validation split.
-        language: ISO 639 code, for where sentences end.
+        language: ISO 639 code, for where sentences end; `none` where each line is one.
         column: of jsonl, parquet and Hub rows, the one that holds the text.
     """
 

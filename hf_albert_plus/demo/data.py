@@ -23,7 +23,8 @@ nyu-mll/glue.
 
 
 def make_data(output: Path, *, seed: int = 0, tasks: tuple[str, ...] = tuple(GENERATORS)) -> Record:
-    """Makes `TASK/SPLIT-00000-of-00001.parquet`, `pretraining.txt`, `tokenizer/` and a README that the Hub's tools read."""
+    """Makes `TASK/SPLIT-00000-of-00001.parquet`, `pretraining.txt` (a sentence a line, a document a pair), `tokenizer/` and a README
+    that the Hub's tools read."""
 
     def work(directory: Path) -> dict[str, Any]:
         with steps("write data", total=len(tasks) + 2) as begin:
@@ -32,10 +33,10 @@ def make_data(output: Path, *, seed: int = 0, tasks: tuple[str, ...] = tuple(GEN
                 write_task(directory, name, seed=seed)
             begin("pretraining.txt")
             random = Random(f"{seed} pretraining")
-            lines = ["\t".join(pretraining_pair(random)) for _ in range(PRETRAINING_PAIRS)]
-            write_text(directory / "pretraining.txt", "\n".join(lines) + "\n")
+            pairs = ["\n".join(pretraining_pair(random)) for _ in range(PRETRAINING_PAIRS)]
+            write_text(directory / "pretraining.txt", "\n\n".join(pairs) + "\n")
             begin("tokenizer")
-            train_wordpiece(lambda: lines, vocab_size=VOCAB_SIZE, max_length=128).save_pretrained(
+            train_wordpiece(lambda: pairs, vocab_size=VOCAB_SIZE, max_length=128).save_pretrained(
                 directory / "tokenizer"
             )
         configs = "".join(
