@@ -77,6 +77,8 @@ def encoder_facts(config: Any) -> dict[str, Any]:
     found = {name: getattr(config, name) for name in names if getattr(config, name, None) is not None}
     if config.model_type == "albert_plus":
         found |= {"attention_map": list(config.attention_map), "ffn_map": list(config.ffn_map)}
+        sizes = {name: getattr(config, name) for name in ("block_attention_heads", "block_intermediate_sizes")}
+        found |= {name: value for name, value in sizes.items() if value is not None}
     return found
 
 

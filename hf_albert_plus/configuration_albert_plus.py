@@ -105,6 +105,9 @@ class AlbertPlusConfig(PreTrainedConfig):
         pooler: activation of the dense layer on the first token, `"tanh"` or `"relu"` (DistilBERT's classifier), or
             `"none"`: the first token as it is.
         norm_type: `"layer_norm"`, or `"no_norm"`, a learned scale and shift (MobileBERT, section 3.3).
+        block_attention_heads: heads that each attention block has left, of `num_attention_heads` whose size they keep, or None
+            for all of them everywhere.
+        block_intermediate_sizes: inner width of each feed-forward block's networks, or None for `intermediate_size` everywhere.
         num_feedforward_networks: feed-forward networks in a block, one after the other (MobileBERT, section 3.2).
         bottleneck_size: width inside the blocks, reduced from `hidden_size` on the way in and expanded on the way out
             (MobileBERT, section 3.1), or None.
@@ -134,6 +137,8 @@ class AlbertPlusConfig(PreTrainedConfig):
     ffn_sharing: str | int | list[int] = "all"
     num_attention_heads: int = 12
     intermediate_size: int = 3072
+    block_attention_heads: list[int] | None = None
+    block_intermediate_sizes: list[int] | None = None
     num_feedforward_networks: int = 1
     bottleneck_size: int | None = None
     trigram_embeddings: bool = False
@@ -228,6 +233,21 @@ class AlbertPlusConfig(PreTrainedConfig):
         resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")
         resolve_sharing(self.ffn_sharing, num_hidden_layers=self.num_hidden_layers, name="ffn_sharing")
 
+    def validate_block_sizes(self):
+        for name, blocks, most in (
+            ("block_attention_heads", max(self.attention_map) + 1, self.num_attention_heads),
+            ("block_intermediate_sizes", max(self.ffn_map) + 1, None),
+        ):
+            sizes = getattr(self, name)
+            if sizes is not None and len(sizes) != blocks:
+                raise ValueError(
+                    f"{name} must have a number for each of the {blocks} blocks, got {len(sizes)}: {sizes}; use null for "
+                    "blocks of one size"
+                )
+            if sizes is not None and not all(size >= 1 and (most is None or size <= most) for size in sizes):
+                bounds = "at least 1" if most is None else f"from 1 to num_attention_heads ({most})"
+                raise ValueError(f"{name} must hold numbers {bounds}, got {sizes}; use null for blocks of one size")
+
     @property
     def attention_map(self) -> tuple[int, ...]:
         """Attention block of every layer."""
@@ -239,6 +259,16 @@ class AlbertPlusConfig(PreTrainedConfig):
     def ffn_map(self) -> tuple[int, ...]:
         """Feed-forward block of every layer."""
         return resolve_sharing(self.ffn_sharing, num_hidden_layers=self.num_hidden_layers, name="ffn_sharing")
+
+    @property
+    def attention_heads(self) -> tuple[int, ...]:
+        """Heads of every attention block."""
+        return tuple(self.block_attention_heads or [self.num_attention_heads] * (max(self.attention_map) + 1))
+
+    @property
+    def intermediate_sizes(self) -> tuple[int, ...]:
+        """Inner width of every feed-forward block's networks."""
+        return tuple(self.block_intermediate_sizes or [self.intermediate_size] * (max(self.ffn_map) + 1))
 
 
 __all__ = ["AlbertPlusConfig"]

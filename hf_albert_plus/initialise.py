@@ -12,7 +12,7 @@ from .heads import albert_plus_class
 
 Initialisation = Literal["auto", "average", "first", "svd", "random"]
 _SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
-         "bottleneck_size", "trigram_embeddings", "norm_type")  # fmt: skip
+         "bottleneck_size", "trigram_embeddings", "norm_type", "block_attention_heads", "block_intermediate_sizes")  # fmt: skip
 
 
 def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | None:

@@ -2,7 +2,7 @@
 
 Every block is held once and indexed once a layer, so sharing needs no tying: parameter counts, safetensors, gradients
 and ONNX initialisers come out right by themselves. Tensors carry their axes in their names where they move: B batch,
-S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N heads, D head width, V vocabulary.
+S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N heads, D head width, I all heads', V vocabulary.
 """
 
 import torch
@@ -126,9 +126,13 @@ class AlbertPlusBottleneck(nn.Module):
 
 class AlbertPlusAttention(nn.Module):
     """Self-attention with its residual and norm: one shareable block. With a bottleneck, queries and keys read one
-    reduction of the hidden states, the residual another, and values the hidden states themselves."""
+    reduction of the hidden states, the residual another, and values the hidden states themselves.
 
-    def __init__(self, config: AlbertPlusConfig):
+    Args:
+        heads: how many it has, each of the size that `num_attention_heads` heads of the whole width have.
+    """
+
+    def __init__(self, config: AlbertPlusConfig, heads: int):
         super().__init__()
         self.config = config
         self.is_causal = False
@@ -136,10 +140,11 @@ class AlbertPlusAttention(nn.Module):
         self.head_size = width // config.num_attention_heads
         self.scaling = self.head_size**-0.5
         self.attention_dropout = config.attention_probs_dropout_prob
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(config.hidden_size, width)
-        self.output = nn.Linear(width, width)
+        inner = heads * self.head_size
+        self.query = nn.Linear(width, inner)
+        self.key = nn.Linear(width, inner)
+        self.value = nn.Linear(config.hidden_size, inner)
+        self.output = nn.Linear(inner, width)
         self.layer_norm = _norm(config, width)
         has_bottleneck = config.bottleneck_size is not None
         self.dropout = nn.Dropout(0.0 if has_bottleneck else config.hidden_dropout_prob)
@@ -169,19 +174,19 @@ class AlbertPlusAttention(nn.Module):
             scaling=self.scaling,
             **kwargs,
         )
-        context_BSW = context_BSND.reshape(residual_BSW.shape).contiguous()
-        return self.layer_norm(residual_BSW + self.dropout(self.output(context_BSW))), weights_BNSS
+        context_BSI = context_BSND.reshape(*hidden_BSH.shape[:-1], -1).contiguous()
+        return self.layer_norm(residual_BSW + self.dropout(self.output(context_BSI))), weights_BNSS
 
 
 class AlbertPlusFeedForward(nn.Module):
     """One feed-forward network with its residual and norm."""
 
-    def __init__(self, config: AlbertPlusConfig):
+    def __init__(self, config: AlbertPlusConfig, intermediate_size: int):
         super().__init__()
         width = config.bottleneck_size or config.hidden_size
-        self.intermediate = nn.Linear(width, config.intermediate_size)
+        self.intermediate = nn.Linear(width, intermediate_size)
         self.activation = _activation(config)
-        self.output = nn.Linear(config.intermediate_size, width)
+        self.output = nn.Linear(intermediate_size, width)
         self.dropout = nn.Dropout(config.hidden_dropout_prob if config.bottleneck_size is None else 0.0)
         self.layer_norm = _norm(config, width)
 
@@ -193,9 +198,10 @@ class AlbertPlusFeedForwardBlock(AlbertPlusFeedForward):
     """A feed-forward network, the others that run before it and, with a bottleneck, the way back to the hidden width,
     where the layer's input is the residual: one shareable block."""
 
-    def __init__(self, config: AlbertPlusConfig):
-        super().__init__(config)
-        self.stacked = nn.ModuleList(AlbertPlusFeedForward(config) for _ in range(config.num_feedforward_networks - 1))
+    def __init__(self, config: AlbertPlusConfig, intermediate_size: int):
+        super().__init__(config, intermediate_size)
+        others = range(config.num_feedforward_networks - 1)
+        self.stacked = nn.ModuleList(AlbertPlusFeedForward(config, intermediate_size) for _ in others)
         self.expansion = None
         if config.bottleneck_size is not None:
             self.expansion = nn.Linear(config.bottleneck_size, config.hidden_size)
@@ -247,8 +253,8 @@ class AlbertPlusEncoder(nn.Module):
         super().__init__()
         self.attention_map = config.attention_map
         self.ffn_map = config.ffn_map
-        self.attention = nn.ModuleList(AlbertPlusAttention(config) for _ in range(max(self.attention_map) + 1))
-        self.ffn = nn.ModuleList(AlbertPlusFeedForwardBlock(config) for _ in range(max(self.ffn_map) + 1))
+        self.attention = nn.ModuleList(AlbertPlusAttention(config, heads) for heads in config.attention_heads)
+        self.ffn = nn.ModuleList(AlbertPlusFeedForwardBlock(config, size) for size in config.intermediate_sizes)
         self.layers = nn.ModuleList(AlbertPlusLayer() for _ in self.attention_map)
 
     def forward(

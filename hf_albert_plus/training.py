@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -83,6 +83,7 @@ def train(
     trainer_class: type[Trainer] = AccumulatingTrainer,
     checkpoint_seconds: float = 60,
     keep_columns: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> dict[str, Any]:
     """Trains `model` in place and goes on at the last complete one of its checkpoints.
 
@@ -92,6 +93,7 @@ def train(
     Args:
         rows: encoded examples with a `length` column, batched by length.
         checkpoints: directory that they are kept in.
+        callbacks: besides those for checkpoints and progress.
         keep_columns: hand the collator all columns, not only those that the model's forward names.
         checkpoint_seconds: a checkpoint is written this often, so short runs write none.
 
@@ -100,7 +102,7 @@ def train(
         resumed at (0 for a fresh run).
     """
 
-    def build(callbacks: list[TrainerCallback]) -> Trainer:
+    def build(ours: list[TrainerCallback]) -> Trainer:
         arguments = training_arguments(
             settings,
             output=checkpoints,
@@ -109,7 +111,7 @@ def train(
             logging_steps=10 if len(rows) * settings.epochs >= 10 * settings.batch_size else 1,
         )
         trainer = by_length(trainer_class, rows["length"][:], settings.seed)(
-            model=model, args=arguments, train_dataset=rows, data_collator=collator, callbacks=callbacks
+            model=model, args=arguments, train_dataset=rows, data_collator=collator, callbacks=[*ours, *callbacks]
         )
         if type(model).__name__.endswith("ForSequenceClassification") and not getattr(
             model, "counts_every_label", False

@@ -13,13 +13,14 @@ from .architectures import convert, variants
 from .artefacts import export
 from .augmentation import augment
 from .benches import bench
+from .compression import prune, sparsify
 from .console import notes, print_json, print_table
 from .distillation import distill, split_settings
 from .pretraining import bench_pretrain, pretrain
 from .reports import card, report
 from .retrieval import retrieve
 from .scoring import evaluate, submit
-from .stages import done, start
+from .stages import done, settings_of_task, start
 from .texts import corpus, tokenizer
 
 app = typer.Typer(
@@ -43,19 +44,6 @@ def main() -> None:
     except PermissionError as error:
         notes.print(f"[bold red]error:[/] {escape(str(error))}; choose a place that you may write to")
         sys.exit(2)
-
-
-def _training_settings(task: Any, **given: Any) -> Any:
-    from ..training import TrainSettings
-
-    return TrainSettings(
-        **{
-            **given,
-            "epochs": task.epochs if given["epochs"] is None else given["epochs"],
-            "batch_size": task.batch_size if given["batch_size"] is None else given["batch_size"],
-            "precision": given["precision"].value,
-        }
-    )
 
 
 @app.command(epilog="Example: albert-plus demo --out demo-output")
@@ -169,11 +157,12 @@ def finetune(
     """Fine-tune an encoder on a GLUE task."""
     from ..finetune import finetune as stage
     from ..glue import get_task
+    from ..training import TrainSettings
 
     chosen = get_task(task)
-    settings = _training_settings(
-        chosen, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
-        precision=precision, seed=seed,
+    settings = settings_of_task(
+        TrainSettings, chosen, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
+        precision=precision.value, seed=seed,
     )  # fmt: skip
     start(threads)
     done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
@@ -185,6 +174,14 @@ app.command(
 app.command(
     epilog="Example: albert-plus augment --data demo-output/data --task sst2 --word-vectors demo-output/encoder --copies 2 --out augmented"
 )(augment)
+
+
+app.command(
+    epilog="Example: albert-plus prune --model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --heads 0.5 --columns 0.5 --out pruned"
+)(prune)
+app.command(
+    epilog="Example: albert-plus sparsify --model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --sparsity 0.6 --epochs 1 --out sparse"
+)(sparsify)
 
 
 app.command(

@@ -1,13 +1,19 @@
 """What every verb that computes does first and last."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.markup import escape
 
 from .. import processes
 from .console import notes, print_json, quiet_libraries
+
+if TYPE_CHECKING:
+    from ..training import TrainSettings
+
+
+Settings = TypeVar("Settings", bound="TrainSettings")
 
 
 def start(threads: int | None) -> None:
@@ -18,6 +24,12 @@ def start(threads: int | None) -> None:
 
     quiet_libraries()
     torch.set_num_threads(threads or max(1, physical_cores() // processes.count()))
+
+
+def settings_of_task(kind: type[Settings], task: Any, **given: Any) -> Settings:
+    """Settings with the task's own epochs and batch size where none are given."""
+    own = {name: getattr(task, name) for name in ("epochs", "batch_size") if given[name] is None}
+    return kind(**{**given, **own})
 
 
 def done(record: Any, output: Path, *, as_json: bool) -> None:
@@ -37,4 +49,4 @@ def done(record: Any, output: Path, *, as_json: bool) -> None:
     typer.echo(str(output))
 
 
-__all__ = ["done", "start"]
+__all__ = ["done", "settings_of_task", "start"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
 from ..glue import MATCHING, Task
 from .layer_maps import layer_map
@@ -18,25 +19,34 @@ def check_phase(phase: Phase, *, student: Any, teacher: Any) -> None:
     """
     if any(term.paired for term in phase.terms):
         layer_map(phase.layer_map, student_layers=student.num_hidden_layers, teacher_layers=teacher.num_hidden_layers)
+    heads = {"student": _heads_of_layers(student), "teacher": _heads_of_layers(teacher)}
     for term in phase.terms:
         alike = isinstance(term, AttentionScores | AttentionTransfer) or (
             isinstance(term, Relations) and not term.heads
         )
-        if alike and student.num_attention_heads != teacher.num_attention_heads:
+        if alike and (heads["student"] != heads["teacher"] or len(heads["student"]) > 1):
             raise InvalidInput(
-                f"{term.name} of the phase {phase.name} needs as many heads in the student as in the teacher",
-                got=f"{student.num_attention_heads} and {teacher.num_attention_heads}",
+                f"{term.name} of the phase {phase.name} needs as many heads in every layer of the student as in the teacher's",
+                got=" and ".join("/".join(map(str, sorted(found))) for found in heads.values()),
                 repair=f"use --set num_attention_heads={teacher.num_attention_heads}, or minilm-v2, which splits them anew",
             )
         if isinstance(term, Relations) and term.heads:
             for name, config in (("student", student), ("teacher", teacher)):
-                width = getattr(config, "bottleneck_size", None) or config.hidden_size
-                if width % term.heads:
-                    raise InvalidInput(
-                        f"--set relation_heads must divide the width of the {name}'s attention, {width}",
-                        got=term.heads,
-                        repair=f"use one of {', '.join(str(n) for n in range(1, width + 1) if width % n == 0)}",
-                    )
+                whole = getattr(config, "bottleneck_size", None) or config.hidden_size
+                for width in {number * whole // config.num_attention_heads for number in heads[name]}:
+                    if width % term.heads:
+                        raise InvalidInput(
+                            f"--set relation_heads must divide the width of the {name}'s attention, {width}",
+                            got=term.heads,
+                            repair=f"use one of {', '.join(str(n) for n in range(1, width + 1) if width % n == 0)}",
+                        )
+
+
+def _heads_of_layers(config: Any) -> set[int]:
+    """The numbers of heads that its layers have."""
+    if config.model_type != AlbertPlusConfig.model_type:
+        return {config.num_attention_heads}
+    return {config.attention_heads[block] for block in config.attention_map}
 
 
 def check_words(phase: Phase, source: str, config: Any) -> None:

@@ -1,0 +1,111 @@
+"""The verbs that take parts of a model away."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from .stages import done, settings_of_task, start
+
+Model = Annotated[str, typer.Option(help="Directory or Hub id of a classifier.")]
+
+
+class ImportanceChoice(str, Enum):
+    """What heads and columns are ranked by."""
+
+    taylor = "taylor"
+    movement = "movement"
+
+
+class SpreadChoice(str, Enum):
+    """Among what they are ranked."""
+
+    model = "model"
+    block = "block"
+
+
+class ScheduleChoice(str, Enum):
+    """When weights become zero."""
+
+    cubic = "cubic"
+    one_shot = "one-shot"
+
+
+def prune(
+    model: Model,
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    heads: Annotated[float, typer.Option(help="Share of the attention heads to remove.")] = 0.33,
+    columns: Annotated[float, typer.Option(help="Share of the feed-forward columns to remove.")] = 0.5,
+    importance: Annotated[
+        ImportanceChoice,
+        typer.Option(help="taylor: how the loss would change; movement: where weights go in --epochs of training."),
+    ] = ImportanceChoice.taylor,
+    spread: Annotated[
+        SpreadChoice, typer.Option(help="Rank over the whole model, or take the same share of every block.")
+    ] = SpreadChoice.model,
+    examples: Annotated[int, typer.Option(help="Training examples that taylor reads.")] = 2048,
+    multiple_of: Annotated[int, typer.Option(help="Columns left in a block are a multiple of this.")] = 16,
+    epochs: o.Epochs = None,
+    batch_size: o.BatchSize = None,
+    learning_rate: o.LearningRate = 5e-5,
+    max_length: o.MaxLength = 128,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Remove the heads and feed-forward columns that matter least: fewer weights, and less to compute.
+
+    Then recover: albert-plus distill --student OUT --teacher MODEL.
+    """
+    from ..compression import PruneSettings
+    from ..compression import prune as stage
+    from ..glue import get_task
+
+    chosen = get_task(task)
+    settings = settings_of_task(
+        PruneSettings, chosen, heads=heads, columns=columns, importance=importance.value, spread=spread.value, examples=examples,
+        multiple_of=multiple_of, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length,
+        precision=precision.value, seed=seed,
+    )  # fmt: skip
+    start(threads)
+    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+
+
+def sparsify(
+    model: Model,
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    sparsity: Annotated[float, typer.Option(help="Share of every matrix that becomes zero.")] = 0.5,
+    schedule: Annotated[
+        ScheduleChoice, typer.Option(help="cubic: more and more over the ramp; one-shot: all before the first step.")
+    ] = ScheduleChoice.cubic,
+    ramp: Annotated[float, typer.Option(help="Share of the steps over which cubic gets there.")] = 0.5,
+    epochs: o.Epochs = None,
+    batch_size: o.BatchSize = None,
+    learning_rate: o.LearningRate = 5e-5,
+    max_length: o.MaxLength = 128,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Fine-tune with the smallest weights of every matrix at zero. It runs no faster: products multiply by zeros too."""
+    from ..compression import SparsifySettings
+    from ..compression import sparsify as stage
+    from ..glue import get_task
+
+    chosen = get_task(task)
+    settings = settings_of_task(
+        SparsifySettings, chosen, sparsity=sparsity, schedule=schedule.value, ramp=ramp, epochs=epochs, batch_size=batch_size,
+        learning_rate=learning_rate, max_length=max_length, precision=precision.value, seed=seed,
+    )  # fmt: skip
+    start(threads)
+    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+
+
+__all__ = ["prune", "sparsify"]
