@@ -29,6 +29,10 @@ ARCHITECTURES = {
         "norm_type": "no_norm", "bottleneck_size": 16, "num_feedforward_networks": 2, "pooler": "none",
         "num_hidden_layers": 2,
     },
+    "uneven": {
+        "attention_sharing": "none", "block_attention_heads": [3, 1], "ffn_sharing": "none", "block_intermediate_sizes": [8, 40],
+        "num_hidden_layers": 2,
+    },
     "no token types": {"type_vocab_size": 0, "hidden_act": "relu", "num_hidden_layers": 1},
 }  # fmt: skip
 
