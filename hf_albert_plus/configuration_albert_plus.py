@@ -6,6 +6,7 @@ from transformers.configuration_utils import PreTrainedConfig
 SHARING_PATTERNS = ("sequence", "cycle", "reversed_cycle")
 NORM_TYPES = ("layer_norm", "no_norm")
 POOLERS = ("tanh", "relu", "none")
+EXIT_HEADS = ("branch", "pooled", "shared")
 TWIN_POOLINGS = ("weighted_average", "first_token")
 TWIN_CROSSINGS = ("cosine", "residual")
 # Where a checkpoint saved with its code finds every class, whichever of them it was saved from.
@@ -118,7 +119,9 @@ class AlbertPlusConfig(PreTrainedConfig):
         twin_crossing: how they score two vectors: logistic regression on their `"cosine"`, or on a `"residual"` layer
             over their maximum (TwinBERT, eq. 4-6).
         exit_layers: layers after which the sequence classifier has an exit, from 1, or None for no exits.
-        exit_size: width inside an exit.
+        exit_head: what an exit is: a `"branch"` with self-attention of its own (FastBERT), a linear classifier on the first token
+            as the model's pooler makes it (`"pooled"`, PABEE), or `"shared"`: the model's own pooler and classifier at every depth.
+        exit_size: width inside a branch.
         hidden_dropout_prob: after the embeddings, attention and, as in the 2019 code, feed-forward networks. With a
             bottleneck, after the expansion instead.
 
@@ -145,6 +148,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     norm_type: str = "layer_norm"
     pooler: str = "tanh"
     exit_layers: list[int] | None = None
+    exit_head: str = "branch"
     exit_size: int = 128
     twin_pooling: str = "weighted_average"
     twin_crossing: str = "cosine"
@@ -211,7 +215,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 "use 'gelu', 'gelu_new' or 'relu'"
             )
         choices = {
-            "norm_type": NORM_TYPES, "pooler": POOLERS, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
+            "norm_type": NORM_TYPES, "pooler": POOLERS, "exit_head": EXIT_HEADS, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
         }  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -235,8 +239,8 @@ class AlbertPlusConfig(PreTrainedConfig):
 
     def validate_block_sizes(self):
         for name, blocks, most in (
-            ("block_attention_heads", max(self.attention_map) + 1, self.num_attention_heads),
-            ("block_intermediate_sizes", max(self.ffn_map) + 1, None),
+            ("block_attention_heads", len(set(self.attention_map)), self.num_attention_heads),
+            ("block_intermediate_sizes", len(set(self.ffn_map)), None),
         ):
             sizes = getattr(self, name)
             if sizes is not None and len(sizes) != blocks:

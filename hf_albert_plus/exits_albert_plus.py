@@ -6,7 +6,7 @@ from torch import nn
 from .configuration_albert_plus import AlbertPlusConfig
 
 
-class AlbertPlusExit(nn.Module):
+class AlbertPlusBranchExit(nn.Module):
     """A branch classifier (FastBERT, section 3.2): narrow, self-attention among the tokens, then the first token.
 
     Shape: hidden states `[B, S, H]` and a mask `[B, S]` with 1 at real tokens -> logits `[B, C]`.
@@ -29,4 +29,23 @@ class AlbertPlusExit(nn.Module):
         return self.classifier(torch.tanh(self.dense(first_B1W[:, 0])))
 
 
-__all__ = ["AlbertPlusExit"]
+class AlbertPlusPooledExit(nn.Module):
+    """A linear classifier on what the model's own pooler makes of the first token at this depth (PABEE, section 3.1).
+
+    Shape: the pooled first token `[B, H]` -> logits `[B, C]`.
+    """
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        self.dropout = nn.Dropout(config.classifier_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels or 0)
+
+    def forward(self, pooled_BH: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.dropout(pooled_BH))
+
+
+# By `exit_head`; "shared" has the model's own pooler and classifier at every depth, and no weight of its own.
+EXITS: dict[str, type[nn.Module]] = {"branch": AlbertPlusBranchExit, "pooled": AlbertPlusPooledExit}
+
+
+__all__ = ["EXITS", "AlbertPlusBranchExit", "AlbertPlusPooledExit"]

@@ -23,7 +23,7 @@ from transformers.utils.generic import can_return_tuple, is_flash_attention_requ
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_albert_plus import AlbertPlusConfig
-from .exits_albert_plus import AlbertPlusExit
+from .exits_albert_plus import EXITS
 from .hub_albert_plus import PushesCodeAndCard
 from .layers_albert_plus import (
     AlbertPlusAttention,
@@ -267,7 +267,7 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
 class AlbertPlusExitsOutput(SequenceClassifierOutput):
     """transformers' output with the logits of the exits, one `[B, num_labels]` for each of `config.exit_layers`."""
 
-    exit_logits: tuple[torch.FloatTensor, ...] | None = None
+    exit_logits: tuple[torch.Tensor, ...] | None = None
 
 
 class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
@@ -280,7 +280,9 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         self.albert_plus = AlbertPlusModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, self.num_labels)
-        self.exits = nn.ModuleList(AlbertPlusExit(config) for _ in config.exit_layers or ())
+        exits = config.exit_layers or ()
+        kind = EXITS.get(config.exit_head)
+        self.exits = nn.ModuleList() if kind is None else nn.ModuleList(kind(config) for _ in exits)
         self.post_init()
 
     @can_return_tuple
@@ -309,9 +311,20 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         facts = {"hidden_states": outputs.hidden_states, "attentions": outputs.attentions}
         if not output_exits:
             return SequenceClassifierOutput(loss=loss, logits=logits, **facts)
-        layers = zip(self.exits, self.config.exit_layers or (), strict=True)
-        exit_logits = tuple(exit_(outputs.hidden_states[layer], attention_mask) for exit_, layer in layers)
+        layers = enumerate(self.config.exit_layers or ())
+        exit_logits = tuple(self.exit(number, outputs.hidden_states[layer], attention_mask) for number, layer in layers)
         return AlbertPlusExitsOutput(loss=loss, logits=logits, exit_logits=exit_logits, **facts)
+
+    def exit(
+        self, number: int, hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Logits `[B, num_labels]` of an exit, from 0, on the hidden states `[B, S, H]` that its layer gave."""
+        if self.config.exit_head == "branch":
+            return self.exits[number](hidden_BSH, attention_mask_BS)
+        pooled_BH = self.albert_plus.pool(hidden_BSH[:, 0])
+        if self.config.exit_head == "pooled":
+            return self.exits[number](pooled_BH)
+        return self.classifier(self.dropout(pooled_BH))
 
 
 class AlbertPlusForTokenClassification(AlbertPlusPreTrainedModel):

@@ -36,7 +36,12 @@ GRID = [
         "num_hidden_layers": 2,
     },
     {"bottleneck_size": 16, "attention_sharing": "cycle:2", "trigram_embeddings": True, "num_hidden_layers": 3},
-    {"attention_sharing": "none", "block_attention_heads": [4, 1, 3, 2], "ffn_sharing": 2, "block_intermediate_sizes": [8, 40]},
+    {
+        "attention_sharing": "none",
+        "block_attention_heads": [4, 1, 3, 2],
+        "ffn_sharing": 2,
+        "block_intermediate_sizes": [8, 40],
+    },
 ]
 
 

@@ -38,7 +38,7 @@ class Method:
         initialise: where the student starts unless told otherwise.
         start_layers: the teacher's layers that it starts from: the first ones, or as many evenly spread (DistilBERT's
             0, 2, 4, 7, 9, 11 of 12); None for all that a block stands for.
-        exits: whether the student gets exits.
+        exits: the kind of exits that the student gets, or None.
         towers: whether the student is a two-tower model.
         own_vocabulary: whether the student has to be a directory with a tokenizer of other words than the teacher's.
     """
@@ -49,7 +49,7 @@ class Method:
     build: Callable[..., tuple[Phase, ...]]
     initialise: Initialisation = "auto"
     start_layers: Literal["first", "spread"] | None = None
-    exits: bool = False
+    exits: Literal["branch", "pooled"] | None = None
     towers: bool = False
     own_vocabulary: bool = False
 
@@ -370,7 +370,7 @@ def twinbert(
 @_method(
     "FastBERT: fine-tuning, then exits that follow the model's own last layer",
     "Liu et al. 2020, section 3",
-    exits=True,
+    exits="branch",
 )
 def fastbert(
     layers: Layers,
@@ -386,6 +386,15 @@ def fastbert(
         Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
         Phase("exits", (t.Exits(),), epochs=exits_epochs, learning_rate=exits_learning_rate, trains="exits"),
     )
+
+
+@_method(
+    "PABEE: exits and the last layer learn the labels together, the deeper the more",
+    "Zhou et al. 2020, section 3",
+    exits="pooled",
+)
+def pabee(layers: Layers, *, epochs: float = 5.0, learning_rate: float = 3e-5) -> tuple[Phase, ...]:
+    return (Phase("task", (t.ExitsByDepth(),), epochs=epochs, learning_rate=learning_rate),)
 
 
 @_method(

@@ -55,13 +55,15 @@ def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusCo
                 got=f"{settings.student} of the family {config.model_type}",
                 repair=f"convert it first: albert-plus convert {settings.student} --out …",
             )
-        if overrides:
+        exits = {name: value for name, value in overrides.items() if name.startswith("exit_")}
+        others = [name for name in overrides if name not in exits]
+        if others:
             raise InvalidInput(
                 "--set changes fields of a variant, and a directory has its own",
-                got=", ".join(overrides),
+                got=", ".join(others),
                 repair="leave them out, or give a variant as --student",
             )
-        return config
+        return AlbertPlusConfig(**{**config.to_dict(), **exits}) if exits else config
     if settings.student not in (HALF, *VARIANTS):
         raise InvalidInput(
             "--student must be a known student or a model directory",
@@ -82,6 +84,7 @@ def student_config(source: Any, *, task: Task, settings: StudentSettings, method
     config.problem_type = "regression" if task.is_regression else "single_label_classification"
     if method.exits and not config.exit_layers:
         config.exit_layers = list(range(1, config.num_hidden_layers))
+        config.exit_head = dict(settings.overrides).get("exit_head", method.exits)
         if not config.exit_layers:
             raise InvalidInput(
                 f"{method.name} needs a student with at least 2 layers, an exit before the last",

@@ -21,6 +21,7 @@ class Batch:
         labels: of the rows `[B]`, or of masked tokens `[B, S]` with -100 elsewhere; None where there are none.
         layers: the teacher's layer, from 1, for each of the student's.
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
+        depths: the layers, from 1, that the student's exits and its classifier follow.
     """
 
     student: Capture
@@ -30,6 +31,7 @@ class Batch:
     labels: Any
     layers: tuple[int, ...]
     projections: Any
+    depths: tuple[int, ...]
 
     @property
     def taught(self) -> Capture:
@@ -305,6 +307,18 @@ class Exits(Term):
 
 
 @dataclass(frozen=True)
+class ExitsByDepth(Term):
+    """The task's loss at every exit and the last layer, weighted by depth (PABEE, eq. 5)."""
+
+    needs = frozenset({"logits", "exits"})
+    of_teacher = frozenset()
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        logits = [*batch.student.output.exit_logits, batch.student.logits]
+        return losses.exits_by_depth_loss([each.float() for each in logits], batch.depths, batch.labels)
+
+
+@dataclass(frozen=True)
 class TwoTowers(Term):
     """T²·cross-entropy of the pair's score with the cross-encoder's (TwinBERT, section 3.4)."""
 
@@ -329,6 +343,7 @@ __all__ = [
     "Cosine",
     "Embeddings",
     "Exits",
+    "ExitsByDepth",
     "FeatureMaps",
     "FeatureMeans",
     "FeatureVariances",

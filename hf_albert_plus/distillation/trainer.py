@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, Trainer
 
+from ..errors import InvalidInput
 from ..glue import reads_token_types
 from .capture import capture
 from .layer_maps import layer_map
@@ -44,7 +45,14 @@ class Distiller(nn.Module):
                 phase.layer_map, student_layers=ours.num_hidden_layers, teacher_layers=theirs.num_hidden_layers
             )
         self.projections = nn.ModuleDict(projections or {})
+        self.depths = (*(getattr(ours, "exit_layers", None) or ()), ours.num_hidden_layers)
         if phase.trains == "exits":
+            if not any(True for _ in self.student.exits.parameters()):
+                raise InvalidInput(
+                    f"the phase {phase.name} needs exits with weights of their own",
+                    got=f"exit_head {ours.exit_head!r}",
+                    repair="use --set exit_head=branch or pooled, or --method pabee",
+                )
             student.requires_grad_(False)
             self.student.exits.requires_grad_(True)
         self._sums: dict[str, float] = {}
@@ -85,7 +93,7 @@ class Distiller(nn.Module):
                 taught = capture(self.teacher, _read_by(self.teacher, columns), needs=self.phase.of_teacher)
             teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
-        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections)
+        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths)
 
     def describe(self) -> dict[str, Any]:
         """What a record says of it beside its phase."""

@@ -66,6 +66,7 @@ class DualDistiller(Distiller):
             labels=labels,
             layers=self.layers,
             projections=self.projections,
+            depths=self.depths,
             own_logits=own_logits.float(),
             other_logits=other_logits.float(),
             mixed_labels=mixed["labels"],

@@ -10,6 +10,7 @@ from .attention_transfer import attention_transfer_loss
 from .cosine import cosine_loss
 from .dual_vocabulary import dual_vocabulary_loss
 from .embeddings import embedding_loss
+from .exits_by_depth import exits_by_depth_loss
 from .feature_maps import feature_map_loss, feature_statistics_losses
 from .hidden_states import hidden_state_loss
 from .masked_lm import masked_lm_loss
@@ -29,6 +30,7 @@ __all__ = [
     "down_projection_loss",
     "dual_vocabulary_loss",
     "embedding_loss",
+    "exits_by_depth_loss",
     "feature_map_loss",
     "feature_statistics_losses",
     "hidden_state_loss",

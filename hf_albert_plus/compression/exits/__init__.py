@@ -1,0 +1,7 @@
+"""Runs that stop early: when a row may leave, models that let it, and thresholds that hold a score."""
+
+from .calibration import Calibrated, calibrate
+from .criteria import Criterion, taken_exits
+from .running import run_with_exits
+
+__all__ = ["Calibrated", "Criterion", "calibrate", "run_with_exits", "taken_exits"]

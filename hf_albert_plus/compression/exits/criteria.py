@@ -1,0 +1,109 @@
+"""When a row may leave: what an exit's logits say, against a threshold.
+
+B rows, C classes, J exits with the last layer's classifier.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from ...errors import InvalidInput, check_known
+
+Kind = Literal["entropy", "confidence", "patience"]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A rule for leaving.
+
+    Attributes:
+        kind: `entropy` leaves where H(p)/log C is at most the threshold, FastBERT's speed from 0 (never) to 1 (at the first exit).
+            `confidence` where the largest probability is at least the threshold. `patience` (PABEE) where the prediction
+            stayed the same over as many exits in a row as the threshold says.
+        tolerance: of `patience` in regression: how far apart two predictions are the same.
+    """
+
+    kind: Kind
+    threshold: float
+    tolerance: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_known(self, kind=get_args(Kind))
+        whole = self.kind == "patience"
+        right = self.threshold >= 1 and self.threshold == int(self.threshold) if whole else 0 <= self.threshold <= 1
+        if not right:
+            raise InvalidInput(
+                f"the threshold of {self.kind} must be {'a whole number from 1' if whole else 'from 0 to 1'}",
+                got=self.threshold,
+                repair=f"use {2 if whole else 0.3 if self.kind == 'entropy' else 0.9}",
+            )
+
+    def check(self, *, classes: int) -> None:
+        """Refuses a rule on probabilities for one logit.
+
+        Raises:
+            InvalidInput: in regression, any but patience.
+        """
+        if classes == 1 and self.kind != "patience":
+            raise InvalidInput("a regression has no probabilities to leave by", got=self.kind, repair="use patience")
+
+
+def normalised_entropy(logits_BC: torch.Tensor) -> torch.Tensor:
+    """H(p)/log C, `[B]`, from 0 to 1 (FastBERT, eq. 7)."""
+    log_BC = logits_BC.log_softmax(-1)
+    return -(log_BC.exp() * log_BC).sum(-1) / math.log(logits_BC.shape[-1])
+
+
+def confidence(logits_BC: torch.Tensor) -> torch.Tensor:
+    """The largest probability, `[B]`."""
+    return logits_BC.softmax(-1).amax(-1)
+
+
+class Watch:
+    """A criterion at work over the exits of one batch, of which rows leave."""
+
+    def __init__(self, criterion: Criterion):
+        self.criterion = criterion
+        self.last: torch.Tensor | None = None
+        self.same_B: torch.Tensor | None = None
+
+    def may_leave(self, logits_BC: torch.Tensor) -> torch.Tensor:
+        """Which of the rows that are here may leave, `[B]`."""
+        criterion = self.criterion
+        if criterion.kind == "entropy":
+            return normalised_entropy(logits_BC) <= criterion.threshold
+        if criterion.kind == "confidence":
+            return confidence(logits_BC) >= criterion.threshold
+        said = logits_BC[:, 0] if logits_BC.shape[1] == 1 else logits_BC.argmax(-1)
+        if self.last is None or self.same_B is None:
+            self.same_B = torch.zeros(len(said), dtype=torch.long, device=said.device)
+        else:
+            agrees = (said - self.last).abs() < criterion.tolerance if logits_BC.shape[1] == 1 else said == self.last
+            self.same_B = torch.where(agrees, self.same_B + 1, 0)
+        self.last = said
+        return self.same_B >= criterion.threshold
+
+    def keep(self, stays_B: torch.Tensor) -> None:
+        """The others have left."""
+        if self.last is not None and self.same_B is not None:
+            self.last, self.same_B = self.last[stays_B], self.same_B[stays_B]
+
+
+def taken_exits(logits_JBC: torch.Tensor, criterion: Criterion) -> torch.Tensor:
+    """The exit that each row takes, `[B]` from 0; the last one takes who is left.
+
+    Args:
+        logits_JBC: what every exit says of every row.
+    """
+    criterion.check(classes=logits_JBC.shape[-1])
+    watch = Watch(criterion)
+    taken_B = torch.full((logits_JBC.shape[1],), len(logits_JBC) - 1, device=logits_JBC.device)
+    for exit_, logits_BC in enumerate(logits_JBC[:-1]):
+        leaves_B = watch.may_leave(logits_BC)
+        taken_B = torch.where(leaves_B, taken_B.clamp(max=exit_), taken_B)
+    return taken_B
+
+
+__all__ = ["Criterion", "Kind", "Watch", "confidence", "normalised_entropy", "taken_exits"]

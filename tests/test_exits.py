@@ -1,0 +1,215 @@
+"""Exits: what they compute, when rows leave, batches that shrink against every exit of every row, and thresholds against a search over
+all of them."""
+
+import math
+
+import pytest
+import torch
+
+from hf_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus.compression.exits import Criterion, calibrate, run_with_exits, taken_exits
+from hf_albert_plus.compression.exits.criteria import normalised_entropy
+from hf_albert_plus.distillation.losses import exits_by_depth_loss
+from hf_albert_plus.errors import InvalidInput
+from tests.conftest import invoke, pair_inputs, randomise, small_config
+
+T = torch.tensor
+
+
+def classifier(**fields):
+    config = small_config(**{"exit_layers": [1, 2, 3], "num_labels": 3, **fields})
+    return randomise(AlbertPlusForSequenceClassification(config)).eval()
+
+
+def batch_of(model, *, batch=12, length=9):
+    inputs = pair_inputs(model.config.vocab_size, batch=batch, length=length)
+    inputs["attention_mask"][::3, 6:] = 0
+    return inputs
+
+
+def all_exits(model, inputs):
+    with torch.no_grad():
+        output = model(**inputs, output_exits=True)
+    return torch.stack([*output.exit_logits, output.logits])
+
+
+def test_exits_on_the_models_own_pooler():
+    """By hand from the hidden states: a classifier each, or the model's own at every depth."""
+    for head in ("pooled", "shared"):
+        model = classifier(exit_head=head)
+        inputs = batch_of(model)
+        with torch.no_grad():
+            output = model(**inputs, output_exits=True, output_hidden_states=True)
+            for number, layer in enumerate([1, 2, 3]):
+                first = output.hidden_states[layer][:, 0]
+                pooled = torch.tanh(model.albert_plus.pooler(first))
+                own = model.exits[number].classifier if head == "pooled" else model.classifier
+                torch.testing.assert_close(output.exit_logits[number], own(pooled))
+        assert len(model.exits) == (3 if head == "pooled" else 0)
+    with torch.no_grad():
+        same = model.exit(0, model(**inputs, output_hidden_states=True).hidden_states[-1])
+        torch.testing.assert_close(same, model(**inputs).logits)
+
+
+def test_labels_at_every_depth_by_hand():
+    """(1·ln 2 + 3·0.105) / 4; and a regression."""
+    even, sure = torch.zeros(1, 2), T([[math.log(0.9), math.log(0.1)]])
+    expected = (math.log(2) - 3 * math.log(0.9)) / 4
+    assert exits_by_depth_loss([even, sure], [1, 3], T([0])).item() == pytest.approx(expected)
+    assert exits_by_depth_loss([T([[1.0]]), T([[3.0]])], [1, 2], T([2.0])).item() == pytest.approx(1)
+    logits = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: exits_by_depth_loss(list(x), [1, 2], T([0, 1, 2, 0])), logits)
+    with pytest.raises(InvalidInput, match="one for each depth, got 1 and 2"):
+        exits_by_depth_loss([even], [1, 2], T([0]))
+
+
+def test_entropy_by_hand():
+    logits = T([[0.0, 0.0], [math.log(0.9), math.log(0.1)], [0.0, 100.0]])
+    second = -(0.9 * math.log(0.9) + 0.1 * math.log(0.1)) / math.log(2)
+    assert normalised_entropy(logits).tolist() == pytest.approx([1, second, 0])
+
+
+def test_exits_taken_by_hand():
+    """Rows that say 0 0 1 1, 1 1 1 1, 0 1 0 1 and are as sure as .9 .6 .99 .5; with two in a row the same, the first leaves at the
+    second exit."""
+    said = T([[0, 1, 0], [0, 1, 1], [1, 1, 0], [1, 1, 1]])
+    sure = T([0.9, 0.6, 0.99, 0.5])[:, None].expand(4, 3)
+    logits = torch.stack([torch.where(said == 1, 1 - sure, sure), torch.where(said == 1, sure, 1 - sure)], -1).log()
+    assert taken_exits(logits, Criterion("patience", 1)).tolist() == [1, 1, 3]
+    assert taken_exits(logits, Criterion("patience", 2)).tolist() == [3, 2, 3]
+    assert taken_exits(logits, Criterion("confidence", 0.95)).tolist() == [2, 2, 2]
+    assert taken_exits(logits, Criterion("confidence", 0.9)).tolist() == [0, 0, 0]
+    assert taken_exits(logits, Criterion("entropy", 0.05)).tolist() == [3, 3, 3]
+    assert taken_exits(logits, Criterion("entropy", 0.1)).tolist() == [2, 2, 2]
+    drift = T([[[1.0]], [[1.05]], [[1.3]], [[1.31]]])
+    assert taken_exits(drift, Criterion("patience", 1)).tolist() == [1]
+    assert taken_exits(drift, Criterion("patience", 1, tolerance=0.01)).tolist() == [3]
+
+
+SHARINGS = {
+    "all": {},
+    "none": {"attention_sharing": "none", "ffn_sharing": "none"},
+    "cycle": {"ffn_sharing": "cycle:2"},
+}
+
+
+@pytest.mark.parametrize("sharing", SHARINGS.values(), ids=SHARINGS)
+@pytest.mark.parametrize("head", ["branch", "pooled", "shared"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_batch_that_shrinks_says_what_every_exit_says_of_every_row(sharing, head, attention, monkeypatch):
+    model = classifier(exit_head=head, **sharing)
+    model.set_attn_implementation(attention)
+    inputs = batch_of(model)
+    logits_JBC = all_exits(model, inputs)
+    layers = T([1, 2, 3, 4])
+    entropies = normalised_entropy(logits_JBC[:-1]).flatten()
+    rules = [Criterion("entropy", float(entropies.quantile(q))) for q in (0.2, 0.5, 0.8)]
+    rules += [
+        Criterion("patience", 1),
+        Criterion("patience", 2),
+        Criterion("entropy", 1.0),
+        Criterion("confidence", 1.0),
+    ]
+    computed, ran = [], set()
+    layer = type(model.albert_plus.encoder.layers[0])
+    forward = layer.forward
+
+    def counted(self, hidden, *given, **options):
+        computed.append(len(hidden))
+        return forward(self, hidden, *given, **options)
+
+    monkeypatch.setattr(layer, "forward", counted)
+    for rule in rules:
+        computed.clear()
+        found = run_with_exits(model, rule, **inputs)
+        taken = taken_exits(logits_JBC, rule)
+        assert torch.equal(found.layers_B, layers[taken])
+        torch.testing.assert_close(found.logits_BC, logits_JBC[taken, torch.arange(12)], atol=1e-5, rtol=1e-5)
+        # Nothing is computed of who has left.
+        assert sum(computed) == int(found.layers_B.sum())
+        ran.add(sum(computed))
+    assert len(ran) > 3
+
+
+def test_a_regression_leaves_by_patience_alone():
+    model = classifier(num_labels=1, exit_head="pooled")
+    inputs = batch_of(model)
+    rule = Criterion("patience", 1, tolerance=0.5)
+    found = run_with_exits(model, rule, **inputs)
+    taken = taken_exits(all_exits(model, inputs), rule)
+    assert torch.equal(found.layers_B, taken + 1)
+    with pytest.raises(InvalidInput, match="a regression has no probabilities to leave by, got entropy; use patience"):
+        run_with_exits(model, Criterion("entropy", 0.5), **inputs)
+
+
+@pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
+@pytest.mark.parametrize("max_drop", [0.0, 2.0, 100.0])
+def test_calibration_finds_what_a_search_over_everything_does(kind, max_drop):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 2, (150,), generator=generator)
+    right = torch.nn.functional.one_hot(labels, 2).double()
+    # Deeper exits know more.
+    logits = torch.stack([torch.randn(150, 2, generator=generator).double() + k * right for k in (0.5, 1.5, 2.5, 3.0)])
+    layers = (2, 4, 6, 8)
+
+    def score(logits_BC):
+        return 100 * float((logits_BC.argmax(-1) == labels).double().mean())
+
+    found = calibrate(logits, layers=layers, kind=kind, score=score, max_drop=max_drop)
+    everything = [1.0, 2.0, 3.0, 4.0] if kind == "patience" else [i / 4000 for i in range(4001)]
+    best = math.inf
+    for threshold in everything:
+        taken = taken_exits(logits, Criterion(kind, threshold))
+        if score(logits[taken, torch.arange(150)]) >= score(logits[-1]) - max_drop - 1e-9:
+            best = min(best, float(T(layers)[taken].double().mean()))
+    # It tries 200 places that matter; the search 4,001 that are even.
+    assert found.average_layers <= best + 0.12
+    assert found.score >= found.full_score - max_drop - 1e-9
+    taken = taken_exits(logits, found.criterion)
+    assert found.average_layers == pytest.approx(float(T(layers)[taken].double().mean()))
+    if max_drop == 100 and kind != "patience":
+        assert found.average_layers == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("entropy", 1.5), "the threshold of entropy must be from 0 to 1, got 1.5; use 0.3"),
+        (("confidence", -1), "the threshold of confidence must be from 0 to 1, got -1; use 0.9"),
+        (("patience", 0), "the threshold of patience must be a whole number from 1, got 0; use 2"),
+        (("patience", 1.5), "the threshold of patience must be a whole number"),
+        (("entropie", 0.5), "--kind must be known, got 'entropie'; did you mean 'entropy'"),
+    ],
+)
+def test_wrong_criteria(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        Criterion(*given)
+
+
+def test_what_cannot_leave_is_told_so():
+    model = classifier(exit_layers=None)
+    with pytest.raises(InvalidInput, match="a model must have exits to leave by, got none; train some"):
+        run_with_exits(model, Criterion("entropy", 0.5), **batch_of(model))
+    with pytest.raises(InvalidInput, match="--max-drop must be at least 0 points, got -1"):
+        calibrate(torch.zeros(2, 3, 2), layers=(1, 2), kind="entropy", score=lambda _: 0.0, max_drop=-1)
+
+
+@pytest.mark.parametrize("head", ["pooled", "shared", "branch"])
+def test_exits_are_added_to_a_classifier_that_is_there(head, classifier_dir, data_dir, tmp_path):
+    """The encoder and its classifier stay as they are where the exits alone are trained."""
+    out = tmp_path / "exits"
+    method = ["pabee"] if head == "shared" else ["fastbert", "--phases", "exits"]
+    words = ("distill", "--method", *method, "--teacher", classifier_dir, "--student", classifier_dir, "--data", data_dir, "--task",
+             "sst2", "--epochs", 0.3, "--max-length", 32, "--precision", "fp32", "--set", f"exit_head={head}", "--out", out)  # fmt: skip
+    invoke(*words)
+    before = AlbertPlusForSequenceClassification.from_pretrained(classifier_dir).state_dict()
+    model = AlbertPlusForSequenceClassification.from_pretrained(out)
+    assert model.config.exit_head == head
+    assert model.config.exit_layers == [1, 2, 3]
+    if head != "shared":
+        after = model.state_dict()
+        assert all(torch.equal(after[name], weight) for name, weight in before.items())
+    if head == "shared":
+        words = [*words[:2], "fastbert", "--phases", "exits", *words[3:-1], tmp_path / "none"]
+        with pytest.raises(InvalidInput, match="needs exits with weights of their own, got exit_head 'shared'; use"):
+            invoke(*words)
