@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,18 @@ def trace_graph(model: PreTrainedModel) -> onnx_ir.Model:
         model.eval()
     # transformers 5.20 returns torch's own program, later releases wrap the graph.
     graph_model: onnx_ir.Model = exported.program if hasattr(exported, "program") else exported.model
+    tidy(graph_model, names)
+    return graph_model
+
+
+def tidy(graph_model: onnx_ir.Model, names: Sequence[str]) -> None:
+    """Cleans a traced graph: its axes named, each weight stored once, directly below its products."""
     name_axes(graph_model, names)
     split_gemm(graph_model)
     fold_weight_transposes(graph_model)
     deduplicate_initializers(graph_model)
     name_products(graph_model)
     clear_metadata(graph_model)
-    return graph_model
 
 
 def apply_passes(graph_model: onnx_ir.Model, passes: Collection[str] = tuple(PASSES)) -> None:
@@ -176,6 +181,7 @@ __all__ = [
     "quiet_exporters",
     "sample_inputs",
     "save_graph",
+    "tidy",
     "trace_graph",
     "with_choices",
 ]

@@ -23,7 +23,8 @@ def classifier(**fields):
 
 def batch_of(model, *, batch=12, length=9):
     inputs = pair_inputs(model.config.vocab_size, batch=batch, length=length)
-    inputs["attention_mask"][::3, 6:] = 0
+    lengths = torch.arange(batch) % length + 1
+    inputs["attention_mask"] = (torch.arange(length) < lengths[:, None]).long()
     return inputs
 
 

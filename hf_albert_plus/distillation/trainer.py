@@ -47,7 +47,8 @@ class Distiller(nn.Module):
         self.projections = nn.ModuleDict(projections or {})
         self.depths = (*(getattr(ours, "exit_layers", None) or ()), ours.num_hidden_layers)
         if phase.trains == "exits":
-            if not any(True for _ in self.student.exits.parameters()):
+            exits: Any = student.exits
+            if len(exits) == 0:
                 raise InvalidInput(
                     f"the phase {phase.name} needs exits with weights of their own",
                     got=f"exit_head {ours.exit_head!r}",

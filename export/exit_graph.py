@@ -1,0 +1,246 @@
+"""An encoder with exits as one ONNX graph. Rows that may leave do, the others go on in a smaller batch, and answers come back in the
+caller's order.
+
+Where blocks repeat from exit to exit it is a `Loop`, whose body stores them once and whose condition is the exit; else a row of
+`If`s, each a segment that runs while rows are left. Both have the model's inputs and `threshold`, which has a value of its own, and
+give `logits` `[n, C]` of the exit that each row took, and `layers` `[n]`, how many it ran.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from hf_albert_plus.compression.exits.criteria import Kind
+from hf_albert_plus.export.exit_parts import segments_of, steps_of
+from hf_albert_plus.export.exit_rules import RULES, THRESHOLD
+
+_FLOAT, _INT, _BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+# What goes from exit to exit: hidden states, mask, places in the caller's batch, last prediction and how often it was the same, of the
+# rows that are left; logits and layers of all.
+_CARRIED = ("hidden", "attention_mask", "places", "last_prediction", "same", "logits_so_far", "layers_so_far")
+
+
+class _Nodes:
+    """Nodes and constants of a graph in the making. Names get a prefix, but for those of an outer graph."""
+
+    def __init__(self, prefix: str, *, outer: Sequence[str] = ()):
+        self.prefix, self.outer = prefix, {*outer, THRESHOLD}
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, numpy.ndarray] = {}
+
+    def named(self, name: str) -> str:
+        return name if name in self.outer or "/" in name else f"{self.prefix}/{name}"
+
+    def __call__(self, operator: str, inputs: list[str], *outputs: str, **attributes: Any) -> str:
+        names = [self.named(name) for name in outputs]
+        inputs = [self.named(name) for name in inputs]
+        self.nodes.append(helper.make_node(operator, inputs, names, name=f"{names[0]}_node", **attributes))
+        return outputs[0]
+
+    def initializers(self) -> list[onnx.TensorProto]:
+        return [numpy_helper.from_array(value, self.named(name)) for name, value in self.constants.items()]
+
+
+def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold: float) -> onnx.ModelProto:
+    """A `Loop` over equal steps, of fp32 or quantised products."""
+    steps = steps_of(model.config)
+    inner = _prefixed(onnx.load(step), "step")
+    add = _Nodes("exit", outer=[value.name for value in inner.graph.input])
+    heads = [*(exit_.classifier for exit_ in model.exits), model.classifier]
+    add.constants |= {
+        "weights": numpy.stack([head.weight.detach().numpy().T for head in heads]),
+        "biases": numpy.stack([head.bias.detach().numpy() for head in heads]),
+        "first": numpy.asarray(0, dtype=numpy.int64),
+        "one_step": numpy.asarray(1, dtype=numpy.int64),
+        "layers_a_step": numpy.asarray(steps.layers, dtype=numpy.int64),
+        "last_step": numpy.asarray(steps.count - 1, dtype=numpy.int64),
+    }
+    number = "iteration" if len(heads) > 1 else "first"
+    add("Gather", ["weights", number], "weight", axis=0)
+    add("Gather", ["biases", number], "bias", axis=0)
+    add("MatMul", ["step/pooled", "weight"], "product")
+    add("Add", ["product", "bias"], "said")
+    add("Add", ["iteration", "one_step"], "steps_run")
+    add("Mul", ["steps_run", "layers_a_step"], "layers_run")
+    add("Equal", ["iteration", "last_step"], "is_last")
+    carried = _leave(add, model.config, kind, step="step", state="exit")
+    add("Size", ["exit/kept_places"], "left")
+    add("Greater", ["left", "none"], "go_on")
+    given = ["step/hidden", "step/attention_mask", *(f"exit/{name}" for name in _CARRIED[2:])]
+    body = helper.make_graph(
+        [*inner.graph.node, *add.nodes],
+        "step",
+        [
+            helper.make_tensor_value_info("exit/iteration", _INT, []),
+            helper.make_tensor_value_info("exit/going_on", _BOOL, []),
+            *_values(given, model.config, "n"),
+        ],
+        [helper.make_tensor_value_info("exit/go_on", _BOOL, []), *_values(carried, model.config, "n_left")],
+        [*inner.graph.initializer, *add.initializers()],
+    )
+    around = _Nodes("loop")
+    around.constants |= {"steps": numpy.asarray(steps.count, dtype=numpy.int64), "go": numpy.asarray(True)}
+    begun = _begin(around, model.config)
+    around("Loop", ["steps", "go", *begun], *(f"after_{name}" for name in _CARRIED), body=body)
+    return _whole(
+        start,
+        around,
+        model.config,
+        parts=[inner],
+        threshold=threshold,
+        found=("loop/after_logits_so_far", "loop/after_layers_so_far"),
+    )
+
+
+def assemble_segments(
+    start: Path, segments: Sequence[Path], model: Any, *, kind: Kind, threshold: float
+) -> onnx.ModelProto:
+    """A row of `If`s over segments, of fp32 or quantised products."""
+    around = _Nodes("segments")
+    state = _begin(around, model.config)
+    parts = []
+    around.constants["none"] = numpy.asarray(0, dtype=numpy.int64)
+    for number, (path, (_, end)) in enumerate(zip(segments, segments_of(model.config), strict=True)):
+        part = _prefixed(onnx.load(path), f"segment_{number}")
+        parts.append(part)
+        state = _segment(around, part, model.config, kind, state, number=number, end=end)
+    return _whole(start, around, model.config, parts=parts, threshold=threshold, found=(state[-2], state[-1]))
+
+
+def _segment(
+    around: _Nodes, part: onnx.ModelProto, config: Any, kind: Kind, state: list[str], *, number: int, end: int
+) -> list[str]:
+    """One `If`: the segment where rows are left, else what came in. The names of what goes on."""
+    prefix = f"segment_{number}"
+    add = _Nodes(f"exit_{number}")
+    for name, value in zip(("hidden", "attention_mask"), state[:2], strict=True):
+        add.nodes.append(helper.make_node("Identity", [value], [f"{prefix}/{name}"], name=f"{prefix}/{name}_node"))
+    add.nodes += part.graph.node
+    for name, value in zip(_CARRIED[2:], state[2:], strict=True):
+        add("Identity", [value], name)
+    add("Identity", [f"{prefix}/said"], "said")
+    add.constants |= {
+        "layers_run": numpy.asarray(end, dtype=numpy.int64),
+        "is_last": numpy.asarray(end == config.num_hidden_layers),
+        "one_step": numpy.asarray(1, dtype=numpy.int64),
+    }
+    carried = _leave(add, config, kind, step=prefix, state=add.prefix)
+    runs = helper.make_graph(
+        add.nodes, "segment", [], _values(carried, config, "n_left"), [*part.graph.initializer, *add.initializers()]
+    )
+    passed = [f"passed_{number}/{name}" for name in _CARRIED]
+    passes = helper.make_graph(
+        [helper.make_node("Identity", [value], [name]) for value, name in zip(state, passed, strict=True)],
+        "nobody",
+        [],
+        _values(passed, config, "n_left"),
+    )
+    around("Size", [state[2]], f"left_{number}")
+    around("Greater", [f"left_{number}", "none"], f"any_left_{number}")
+    names = [f"after_{number}_{name}" for name in _CARRIED]
+    around("If", [f"any_left_{number}"], *names, then_branch=runs, else_branch=passes)
+    return [around.named(name) for name in names]
+
+
+def _leave(add: _Nodes, config: Any, kind: Kind, *, step: str, state: str) -> list[str]:
+    """Who leaves with what the exit said, and what is left of everything: the names of what goes on."""
+    add.constants |= {"none": numpy.asarray(0, dtype=numpy.int64), "column": numpy.asarray([1], dtype=numpy.int64)}
+    RULES[kind](add, add.constants, config.num_labels)
+    add("Or", ["may_leave", "is_last"], "leaves")
+    add("Not", ["leaves"], "stays")
+    add("Compress", ["places", "leaves"], "leaving", axis=0)
+    add("Compress", ["said", "leaves"], "leaving_said", axis=0)
+    add("Unsqueeze", ["leaving", "column"], "leaving_rows")
+    add("ScatterND", ["logits_so_far", "leaving_rows", "leaving_said"], "logits_now")
+    add("Shape", ["leaving"], "leaving_shape")
+    add("Expand", ["layers_run", "leaving_shape"], "leaving_layers")
+    add("ScatterND", ["layers_so_far", "leaving_rows", "leaving_layers"], "layers_now")
+    left = {"kept_hidden": f"{step}/next_hidden", "kept_mask": f"{step}/attention_mask", "kept_places": "places",
+            "kept_prediction": "prediction", "kept_same": "same_now"}  # fmt: skip
+    for name, value in left.items():
+        add("Compress", [value, "stays"], name, axis=0)
+    return [f"{state}/{name}" for name in (*left, "logits_now", "layers_now")]
+
+
+def _values(names: Sequence[str], config: Any, rows: str) -> list[onnx.ValueInfoProto]:
+    """What is carried, under these names."""
+    shapes = [(_FLOAT, [rows, "tokens", config.hidden_size]), (_INT, [rows, "tokens"]), *[(_INT, [rows])] * 3,
+              (_FLOAT, ["batch", config.num_labels]), (_INT, ["batch"])]  # fmt: skip
+    return [helper.make_tensor_value_info(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+
+
+def _begin(add: _Nodes, config: Any) -> list[str]:
+    """What is carried at first: everyone is there, and nothing was said."""
+    add.constants |= {
+        "classes": numpy.asarray([config.num_labels], dtype=numpy.int64),
+        "zero": numpy.asarray(0, dtype=numpy.int64),
+        "one": numpy.asarray(1, dtype=numpy.int64),
+    }
+    add.outer |= {"input_ids", "attention_mask"}
+    add("Shape", ["input_ids"], "rows", start=0, end=1)
+    add("Squeeze", ["rows"], "rows_number")
+    add("Range", ["zero", "rows_number", "one"], "places")
+    add("Concat", ["rows", "classes"], "logits_shape", axis=0)
+    add("ConstantOfShape", ["logits_shape"], "logits", value=_filled(0.0))
+    for name, value in (("prediction", -1), ("same", 0), ("layers", 0)):
+        add("ConstantOfShape", ["rows"], name, value=_filled(value))
+    begun = ("places", "prediction", "same", "logits", "layers")
+    return ["start/hidden", "attention_mask", *(add.named(name) for name in begun)]
+
+
+def _whole(
+    start: Path, around: _Nodes, config: Any, *, parts: list[onnx.ModelProto], threshold: float, found: tuple[str, str]
+) -> onnx.ModelProto:
+    outer = _prefixed(onnx.load(start), "start")
+    inputs = list(outer.graph.input)
+    inputs.insert(1, helper.make_tensor_value_info("attention_mask", _INT, ["batch", "sequence"]))
+    for value in inputs:
+        for dim, name in zip(value.type.tensor_type.shape.dim, ("batch", "sequence"), strict=True):
+            dim.ClearField("dim_value")
+            dim.dim_param = name
+    inputs.append(helper.make_tensor_value_info(THRESHOLD, _FLOAT, []))
+    outputs = [
+        helper.make_tensor_value_info("logits", _FLOAT, ["batch", config.num_labels]),
+        helper.make_tensor_value_info("layers", _INT, ["batch"]),
+    ]
+    ends = [
+        helper.make_node("Identity", [value], [name]) for value, name in zip(found, ("logits", "layers"), strict=True)
+    ]
+    own = numpy_helper.from_array(numpy.asarray(threshold, dtype=numpy.float32), THRESHOLD)
+    graph = helper.make_graph(
+        [*outer.graph.node, *around.nodes, *ends],
+        "encoder_with_exits",
+        inputs,
+        outputs,
+        [*outer.graph.initializer, *around.initializers(), own],
+    )
+    opsets = {entry.domain: entry for part in (outer, *parts) for entry in part.opset_import}
+    proto = helper.make_model(graph, opset_imports=list(opsets.values()), ir_version=max(outer.ir_version, 8))
+    onnx.checker.check_model(proto)
+    return proto
+
+
+def _prefixed(proto: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
+    """The graph with every name of its own, but for the inputs that are the model's."""
+    keep = {"input_ids", "token_type_ids", ""}
+    for value in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer):
+        if value.name not in keep:
+            value.name = f"{prefix}/{value.name}"
+    for node in proto.graph.node:
+        node.name = f"{prefix}/{node.name}"
+        for names in (node.input, node.output):
+            names[:] = [name if name in keep else f"{prefix}/{name}" for name in names]
+    return proto
+
+
+def _filled(value: float) -> onnx.TensorProto:
+    return numpy_helper.from_array(
+        numpy.asarray([value], dtype=numpy.float32 if isinstance(value, float) else numpy.int64)
+    )
+
+
+__all__ = ["assemble_loop", "assemble_segments"]

@@ -1,0 +1,177 @@
+"""The graphs that an encoder with exits is put together from: its start, and what lies between one exit and the next.
+
+n rows, S tokens, H hidden, C classes, J exits with the last layer's classifier.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.graph import quiet_exporters, save_graph, tidy
+from hf_albert_plus.export.inputs import longest_input
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A model as equal steps: each runs `layers` layers and ends at an exit, the last one at the classifier."""
+
+    layers: int
+    count: int
+
+
+def steps_of(config: Any) -> Steps:
+    """How a config's layers and exits repeat.
+
+    Raises:
+        InvalidInput: they do not, or exits compute more than a product on the pooled first token.
+    """
+    repair = (
+        "use its segments, or train exits with --set exit_head=pooled or shared after every layer of a shared encoder"
+    )
+    layers = list(config.exit_layers or ())
+    if not layers:
+        raise InvalidInput("a loop needs exits", got="none", repair=repair)
+    if config.exit_head == "branch":
+        raise InvalidInput("a loop needs exits that are pooled or shared", got="branches of their own", repair=repair)
+    size, depth = layers[0], config.num_hidden_layers
+    if layers != list(range(size, depth, size)) or depth % size:
+        raise InvalidInput(f"a loop over {depth} layers needs exits at even distances", got=layers, repair=repair)
+    for name in ("attention_map", "ffn_map"):
+        blocks = getattr(config, name)
+        if any(blocks[layer] != blocks[layer % size] for layer in range(depth)):
+            raise InvalidInput(
+                f"a loop needs blocks that repeat every {size} layers, from exit to exit",
+                got=list(blocks),
+                repair=repair,
+            )
+    return Steps(size, depth // size)
+
+
+class _Start(nn.Module):
+    """Token ids `[n, S]` -> hidden states `[n, S, H]`."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, token_type_ids: torch.Tensor | None = None) -> torch.Tensor:
+        return self.model.albert_plus.embeddings(input_ids, token_type_ids, None, None)
+
+
+class _Layers(nn.Module):
+    """Hidden states `[n, S, H]` and a mask `[n, S]` -> the hidden states that the layers from `first` up to `end` make."""
+
+    def __init__(self, model: Any, first: int, end: int):
+        super().__init__()
+        encoder = model.albert_plus.encoder
+        self.model = model
+        self.layers = nn.ModuleList(list(encoder.layers)[first:end])
+        self.maps = list(zip(encoder.attention_map, encoder.ffn_map, strict=True))[first:end]
+
+    def hidden(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        encoder, lowest = self.model.albert_plus.encoder, torch.finfo(hidden.dtype).min
+        mask = torch.where(attention_mask[:, None, None, :] == 1, 0.0, lowest)
+        for layer, (a, f) in zip(self.layers, self.maps, strict=True):
+            hidden = layer(hidden, mask, attention=encoder.attention[a], ffn=encoder.ffn[f])
+        return hidden
+
+
+class _Step(_Layers):
+    """Hidden states and mask -> those after the layers, and their pooled first token `[n, H]`, which the exit reads."""
+
+    def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = self.hidden(hidden, attention_mask)
+        return hidden, self.model.albert_plus.pool(hidden[:, 0])
+
+
+class _Segment(_Layers):
+    """Hidden states and mask -> those after the layers, and what the exit there says, `[n, C]`."""
+
+    def __init__(self, model: Any, first: int, end: int, exit_: int | None):
+        super().__init__(model, first, end)
+        self.exit = exit_
+
+    def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = self.hidden(hidden, attention_mask)
+        if self.exit is None:
+            return hidden, self.model.classifier(self.model.albert_plus.pool(hidden[:, 0]))
+        return hidden, self.model.exit(self.exit, hidden, attention_mask)
+
+
+def segments_of(config: Any) -> list[tuple[int, int]]:
+    """The layers from one exit to the next, from 0: first, and one past the last."""
+    ends = [*(config.exit_layers or ()), config.num_hidden_layers]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def export_start(model: Any, path: Path) -> Path:
+    """The fp32 graph from token ids to hidden states."""
+    ids = _ids(model.config)
+    given = (ids, torch.zeros_like(ids)) if model.config.type_vocab_size else (ids,)
+    return _export(_Start(model), given, path, inputs=["input_ids", "token_type_ids"][: len(given)], outputs=["hidden"])
+
+
+def export_step(model: Any, path: Path) -> Path:
+    """The fp32 graph of one step of a loop."""
+    step = _Step(model, 0, steps_of(model.config).layers)
+    return _export(
+        step, _hidden(model.config), path, inputs=["hidden", "attention_mask"], outputs=["next_hidden", "pooled"]
+    )
+
+
+def export_segments(model: Any, directory: Path) -> list[Path]:
+    """The fp32 graphs of all segments, `segment_0.onnx` and on."""
+    segments = segments_of(model.config)
+    paths = []
+    for number, (first, end) in enumerate(segments):
+        segment = _Segment(model, first, end, None if number == len(segments) - 1 else number)
+        path = directory / f"segment_{number}.onnx"
+        paths.append(
+            _export(
+                segment,
+                _hidden(model.config),
+                path,
+                inputs=["hidden", "attention_mask"],
+                outputs=["next_hidden", "said"],
+            )
+        )
+    return paths
+
+
+def _ids(config: Any) -> torch.Tensor:
+    length = min(16, longest_input(config))
+    return torch.randint(config.vocab_size, (2, length), generator=torch.Generator().manual_seed(0))
+
+
+def _hidden(config: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = _ids(config)
+    hidden = torch.randn(*ids.shape, config.hidden_size, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, 1:] = 0
+    return hidden, mask
+
+
+def _export(module: Any, given: Any, path: Path, *, inputs: list[str], outputs: list[str]) -> Path:
+    model = module.model
+    config = model.config
+    axes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("tokens", max=longest_input(config))}
+    was = config._attn_implementation
+    model.eval().set_attn_implementation("eager")
+    try:
+        with quiet_exporters():
+            program: Any = torch.onnx.export(
+                module.eval(), given, dynamo=True, input_names=inputs, output_names=outputs,
+                dynamic_shapes=(axes,) * len(given), opset_version=18,
+            )  # fmt: skip
+    finally:
+        model.set_attn_implementation(was)
+    tidy(program.model, ("rows", "tokens"))
+    save_graph(program.model, path)
+    return path
+
+
+__all__ = ["Steps", "export_segments", "export_start", "export_step", "segments_of", "steps_of"]
