@@ -308,12 +308,20 @@ def _triton(work: Work) -> dict[str, Any]:
     )
 
 
+def _exits(work: Work, name: str) -> dict[str, Any]:
+    from hf_albert_plus.export.exit_exports import write_exits
+
+    return write_exits(work, name)
+
+
 EXPORTERS: dict[str, Callable[[Work], dict[str, Any]]] = {
     "onnx": _onnx,
     "onnx-fp16": lambda work: _half(work, "fp16"),
     "onnx-bf16": lambda work: _half(work, "bf16"),
     "onnx-int8": _int8,
     "onnx-qdq": _qdq,
+    "onnx-exits": lambda work: _exits(work, "onnx-exits"),
+    "onnx-int8-exits": lambda work: _exits(work, "onnx-int8-exits"),
     "openvino": _openvino,
     "openvino-int8": _openvino_int8,
     "tensorrt": _tensorrt,

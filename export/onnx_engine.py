@@ -17,6 +17,10 @@ from hf_albert_plus.export.sessions import CPU, open_session
 class OnnxEngine(Engine):
     """An onnxruntime session with its default options but for the number of threads."""
 
+    # Inputs and outputs of a graph that are none of the model's.
+    settings: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+
     def __init__(self, directory: Path, runtime: Runtime, *, threads: int, providers: Sequence[str] | None):
         import onnxruntime
 
@@ -43,8 +47,8 @@ class OnnxEngine(Engine):
                 "an ONNX file must load in onnxruntime", got=f"{self.file} ({error})", repair="export it again"
             ) from error
         self.config = load_config(directory, option="the target")
-        self.inputs = tuple(node.name for node in self.session.get_inputs())
-        self.outputs = tuple(node.name for node in self.session.get_outputs())
+        self.inputs = tuple(node.name for node in self.session.get_inputs() if node.name not in self.settings)
+        self.outputs = tuple(node.name for node in self.session.get_outputs() if node.name not in self.facts)
         check_names(self.file, self.inputs, self.outputs, self.config)
         self.output_class = output_class(self.config, self.outputs)
 

@@ -49,6 +49,17 @@ RUNTIMES: dict[str, Runtime] = {
         _runtime("onnx-int8", "onnx/model_int8.onnx", "onnx int8", "int8", "onnx_engine:OnnxEngine", extra="cpu"),
         _runtime("onnx-qdq", "onnx/model_qdq.onnx", "onnx qdq int8", "int8", "onnx_engine:OnnxEngine", extra="cpu"),
         _runtime(
+            "onnx-exits", "onnx/model_exits.onnx", "onnx fp32 with exits", "fp32", "exit_engine:ExitEngine", extra="cpu"
+        ),
+        _runtime(
+            "onnx-int8-exits",
+            "onnx/model_exits_int8.onnx",
+            "onnx int8 with exits",
+            "int8",
+            "exit_engine:ExitEngine",
+            extra="cpu",
+        ),
+        _runtime(
             "openvino",
             "openvino/openvino_model.xml",
             "openvino fp32",

@@ -17,7 +17,7 @@ from hf_albert_plus.records import RECORD, Record, file_sha256, parent, read_rec
 
 # In the order in which they are made.
 EXPORTS = (
-    "onnx", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-qdq", "openvino", "openvino-int8", "tensorrt", "triton",
+    "onnx", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-qdq", "onnx-exits", "onnx-int8-exits", "openvino", "openvino-int8", "tensorrt", "triton",
 )  # fmt: skip
 CALIBRATED = ("onnx-qdq", "openvino-int8")
 TENSORRT_SOURCES = ("onnx-fp16", "onnx-bf16", "onnx-qdq")

@@ -6,6 +6,7 @@ from transformers.configuration_utils import PreTrainedConfig
 SHARING_PATTERNS = ("sequence", "cycle", "reversed_cycle")
 NORM_TYPES = ("layer_norm", "no_norm")
 POOLERS = ("tanh", "relu", "none")
+EXIT_CRITERIA = ("entropy", "confidence", "patience")
 EXIT_HEADS = ("branch", "pooled", "shared")
 TWIN_POOLINGS = ("weighted_average", "first_token")
 TWIN_CROSSINGS = ("cosine", "residual")
@@ -122,6 +123,8 @@ class AlbertPlusConfig(PreTrainedConfig):
         exit_head: what an exit is: a `"branch"` with self-attention of its own (FastBERT), a linear classifier on the first token
             as the model's pooler makes it (`"pooled"`, PABEE), or `"shared"`: the model's own pooler and classifier at every depth.
         exit_size: width inside a branch.
+        exit_criterion: what a row leaves by in engines with exits: `"entropy"` (FastBERT), `"confidence"` or `"patience"` (PABEE).
+        exit_threshold: its threshold, which `albert-plus calibrate` finds, or None where none was found yet.
         hidden_dropout_prob: after the embeddings, attention and, as in the 2019 code, feed-forward networks. With a
             bottleneck, after the expansion instead.
 
@@ -150,6 +153,8 @@ class AlbertPlusConfig(PreTrainedConfig):
     exit_layers: list[int] | None = None
     exit_head: str = "branch"
     exit_size: int = 128
+    exit_criterion: str = "entropy"
+    exit_threshold: float | int | None = None
     twin_pooling: str = "weighted_average"
     twin_crossing: str = "cosine"
     hidden_act: str = "gelu_new"
@@ -215,7 +220,8 @@ class AlbertPlusConfig(PreTrainedConfig):
                 "use 'gelu', 'gelu_new' or 'relu'"
             )
         choices = {
-            "norm_type": NORM_TYPES, "pooler": POOLERS, "exit_head": EXIT_HEADS, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
+            "norm_type": NORM_TYPES, "pooler": POOLERS, "exit_head": EXIT_HEADS,
+            "exit_criterion": EXIT_CRITERIA, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
         }  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:

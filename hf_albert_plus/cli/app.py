@@ -13,7 +13,7 @@ from .architectures import convert, variants
 from .artefacts import export
 from .augmentation import augment
 from .benches import bench
-from .compression import prune, sparsify
+from .compression import calibrate, prune, sparsify
 from .console import notes, print_json, print_table
 from .distillation import distill, split_settings
 from .pretraining import bench_pretrain, pretrain
@@ -179,6 +179,9 @@ app.command(
 app.command(
     epilog="Example: albert-plus prune --model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --heads 0.5 --columns 0.5 --out pruned"
 )(prune)
+app.command(
+    epilog="Example: albert-plus calibrate --model exits --data demo-output/data --task sst2 --max-drop 0.5 --out calibrated"
+)(calibrate)
 app.command(
     epilog="Example: albert-plus sparsify --model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --sparsity 0.6 --epochs 1 --out sparse"
 )(sparsify)

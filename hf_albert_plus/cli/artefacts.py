@@ -16,7 +16,7 @@ def export(
         list[str],
         typer.Option(
             "--to",
-            help="onnx, onnx-fp16, onnx-bf16, onnx-int8, onnx-qdq, openvino, openvino-int8, tensorrt or triton; repeat for several.",
+            help="onnx, onnx-fp16, onnx-bf16, onnx-int8, onnx-qdq, onnx-exits, onnx-int8-exits, openvino, openvino-int8, tensorrt or triton; repeat for several.",
         ),
     ],
     out: o.Out,

@@ -1,11 +1,13 @@
 """The verbs that take parts of a model away."""
 
 from enum import Enum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from . import options as o
+from .console import notes
 from .stages import done, settings_of_task, start
 
 Model = Annotated[str, typer.Option(help="Directory or Hub id of a classifier.")]
@@ -75,6 +77,63 @@ def prune(
     done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
 
 
+class CriterionChoice(str, Enum):
+    """What rows leave by."""
+
+    entropy = "entropy"
+    confidence = "confidence"
+    patience = "patience"
+
+
+def calibrate(
+    model: Annotated[Path, typer.Option(help="Directory of a classifier with exits.")],
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    criterion: Annotated[
+        CriterionChoice,
+        typer.Option(
+            help="entropy of the classes (FastBERT), confidence in one, or patience: how often it was the same."
+        ),
+    ] = CriterionChoice.entropy,
+    max_drop: Annotated[float, typer.Option(help="Points of the task's first metric that may be lost.")] = 0.5,
+    share: Annotated[float, typer.Option(help="Share of the split to find it on; it is judged on the others.")] = 0.5,
+    split: Annotated[str, typer.Option(help="Rows that were not trained on.")] = "validation",
+    max_length: o.MaxLength = 128,
+    seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Find the earliest exits at which a classifier loses no more than it may."""
+    import numpy
+
+    from hf_albert_plus.eval.metrics import compute_metrics, predictions
+
+    from ..compression.exits import CalibrateSettings, calibrate_exits
+    from ..glue import get_task
+
+    chosen = get_task(task)
+    settings = CalibrateSettings(
+        criterion=criterion.value, max_drop=max_drop, split=split, share=share, max_length=max_length, seed=seed
+    )
+
+    def score(logits: Any, labels: list[Any]) -> float:
+        found = compute_metrics(predictions(logits.numpy(), chosen), numpy.asarray(labels), chosen)
+        return float(next(iter(found.values())) or 0.0)
+
+    start(threads)
+    record = calibrate_exits(model, data=data, task=chosen, output=out, settings=settings, score=score)
+    if not as_json:
+        for name in ("found_on", "others"):
+            facts = record.result[name]
+            if facts:
+                notes.print(
+                    f"{name.replace('_', ' ')} {facts['rows']} rows: {facts['average_layers']:.2f} of {record.result['layers'][-1]} layers, "
+                    f"score {facts['score']:.2f} (all layers {facts['full_score']:.2f})"
+                )
+    done(record, out, as_json=as_json)
+
+
 def sparsify(
     model: Model,
     data: o.Data,
@@ -108,4 +167,4 @@ def sparsify(
     done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
 
 
-__all__ = ["prune", "sparsify"]
+__all__ = ["calibrate", "prune", "sparsify"]

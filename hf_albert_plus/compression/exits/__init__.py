@@ -3,5 +3,14 @@
 from .calibration import Calibrated, calibrate
 from .criteria import Criterion, taken_exits
 from .running import run_with_exits
+from .stage import CalibrateSettings, calibrate_exits
 
-__all__ = ["Calibrated", "Criterion", "calibrate", "run_with_exits", "taken_exits"]
+__all__ = [
+    "CalibrateSettings",
+    "Calibrated",
+    "Criterion",
+    "calibrate",
+    "calibrate_exits",
+    "run_with_exits",
+    "taken_exits",
+]

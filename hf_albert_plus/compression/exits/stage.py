@@ -1,0 +1,152 @@
+"""The stage that finds an exit threshold: a classifier with exits in, the same with a threshold in its config out."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from ...errors import InvalidInput, check_known, check_values
+from ...glue import Task, data_parent, encode, load_split, load_tokenizer
+from ...records import RECORD, Record, parent, run_stage
+from .calibration import calibrate
+from .criteria import Criterion, Kind, taken_exits
+
+_COPIED = {".json", ".safetensors", ".txt", ".model", ".py"}
+# Points of logits `[B, C]` and labels.
+Score = Callable[[torch.Tensor, list[Any]], float]
+
+
+@dataclass(frozen=True)
+class CalibrateSettings:
+    """How a threshold is found.
+
+    Attributes:
+        criterion: what rows leave by.
+        max_drop: points that may be lost.
+        split: rows that were not trained on.
+        share: of them to find it on; it is judged on the others.
+    """
+
+    criterion: Kind = "entropy"
+    max_drop: float = 0.5
+    split: str = "validation"
+    share: float = 0.5
+    max_length: int = 128
+    batch_size: int = 64
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        check_known(self, criterion=get_args(Kind))
+        check_values(
+            self,
+            ("max_drop", self.max_drop >= 0, "at least 0 points", "0.5"),
+            ("share", 0 < self.share <= 1, "a share above 0, at most 1", "0.5"),
+            ("batch_size", self.batch_size >= 1, "at least 1", "64"),
+        )
+
+
+def calibrate_exits(
+    model: Path, *, data: str, task: Task, output: Path, settings: CalibrateSettings, score: Score
+) -> Record:
+    """Finds the threshold with which rows run the fewest layers and lose at most `max_drop` points, and puts it into the config, where
+    exports with exits read it.
+
+    Args:
+        model: directory of a classifier with exits.
+        score: points of the task's first metric.
+
+    Raises:
+        InvalidInput: no exits, or a criterion that the task has no numbers for.
+    """
+
+    def work(directory: Path) -> dict[str, Any]:
+        from ...checkpoints import load_classifier
+
+        classifier: Any = load_classifier(model, option="--model", task=task).eval()
+        config = classifier.config
+        if not getattr(config, "exit_layers", None):
+            raise InvalidInput(
+                "--model must be a classifier with exits",
+                got=f"{model} without",
+                repair="train some: albert-plus distill --method fastbert --phases exits --student DIR …",
+            )
+        tokenizer = load_tokenizer(model, config)
+        rows = encode(load_split(data, task, settings.split), task, tokenizer, max_length=settings.max_length)
+        labels = rows["labels"][:]
+        logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)
+        chosen, others = _halves(len(labels), settings)
+        layers = [*config.exit_layers, config.num_hidden_layers]
+        found = calibrate(
+            logits_JBC[:, chosen],
+            layers=layers,
+            kind=settings.criterion,
+            score=lambda logits_BC: score(logits_BC, [labels[index] for index in chosen]),
+            max_drop=settings.max_drop,
+        )
+        for path in model.iterdir():
+            if path.is_file() and path.suffix in _COPIED and path.name != RECORD:
+                shutil.copyfile(path, directory / path.name)
+        config.exit_criterion, config.exit_threshold = settings.criterion, found.criterion.threshold
+        config.save_pretrained(directory)
+        return {
+            "threshold": found.criterion.threshold,
+            "layers": layers,
+            "found_on": _judged(logits_JBC[:, chosen], found.criterion, layers, score, [labels[i] for i in chosen]),
+            "others": _judged(logits_JBC[:, others], found.criterion, layers, score, [labels[i] for i in others]),
+            "curve": [list(each) for each in found.tried],
+            "parameters": classifier.num_parameters(),
+        }
+
+    return run_stage(
+        "calibrate",
+        output,
+        settings={"task": task.name, **asdict(settings)},
+        parents={"model": parent(model), "data": data_parent(data, task)},
+        work=work,
+    )
+
+
+@torch.no_grad()
+def exit_logits(model: Any, rows: Any, tokenizer: Any, batch_size: int) -> torch.Tensor:
+    """What every exit and the last layer say of every row, `[J, B, C]`."""
+    from transformers import DataCollatorWithPadding
+
+    from ...progress import bar
+
+    collator, found = DataCollatorWithPadding(tokenizer), []
+    with bar(total=len(rows), description="every exit of every row") as progress:
+        for start in range(0, len(rows), batch_size):
+            members = [rows[index] for index in range(start, min(start + batch_size, len(rows)))]
+            output = model(**collator(members), output_exits=True)
+            found.append(torch.stack([*output.exit_logits, output.logits]))
+            progress.update(len(members))
+    return torch.cat(found, dim=1)
+
+
+def _halves(count: int, settings: CalibrateSettings) -> tuple[list[int], list[int]]:
+    """Rows to find the threshold on, and the others."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(settings.seed)).tolist()
+    size = max(1, round(settings.share * count))
+    return sorted(order[:size]), sorted(order[size:])
+
+
+def _judged(
+    logits_JBC: torch.Tensor, criterion: Criterion, layers: list[int], score: Score, labels: list[Any]
+) -> dict[str, Any] | None:
+    """Score and depth with the threshold, and without; None of no rows."""
+    if not labels:
+        return None
+    taken_B = taken_exits(logits_JBC, criterion)
+    return {
+        "rows": len(labels),
+        "score": score(logits_JBC[taken_B, torch.arange(len(labels))], labels),
+        "full_score": score(logits_JBC[-1], labels),
+        "average_layers": round(float(torch.tensor(layers, dtype=torch.float64)[taken_B].mean()), 4),
+        "leave_at": {str(layer): int((taken_B == exit_).sum()) for exit_, layer in enumerate(layers)},
+    }
+
+
+__all__ = ["CalibrateSettings", "calibrate_exits", "exit_logits"]

@@ -1,0 +1,112 @@
+"""From a classifier to exits, a threshold and graphs that leave by it, as a user goes; and what is refused on the way."""
+
+import json
+
+import numpy
+import pytest
+import torch
+from sklearn.metrics import accuracy_score
+
+from hf_albert_plus import AlbertPlusConfig, AlbertPlusForSequenceClassification
+from hf_albert_plus.compression.exits import CalibrateSettings, Criterion, run_with_exits, taken_exits
+from hf_albert_plus.compression.exits.stage import exit_logits
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.glue import encode, get_task, load_split, load_tokenizer
+from hf_albert_plus.records import read_record
+from tests.conftest import invoke
+
+
+@pytest.fixture(scope="module", params=["loop", "segments"])
+def with_exits(request, classifier_dir, data_dir, tmp_path_factory):
+    """An all-shared classifier with exits on its pooler, or with branches; the loop's is told to lose as much as it likes."""
+    folder, head = tmp_path_factory.mktemp("exits"), {"loop": "pooled", "segments": "branch"}[request.param]
+    invoke("distill", "--method", "fastbert", "--phases", "exits", "--teacher", classifier_dir, "--student", classifier_dir,
+           "--data", data_dir, "--task", "sst2", "--epochs", 3, "--learning-rate", 1e-2, "--max-length", 32, "--precision", "fp32", "--set",
+           f"exit_head={head}", "--out", folder / "exits")  # fmt: skip
+    return folder, request.param
+
+
+@pytest.mark.parametrize("criterion", ["entropy", "patience"])
+def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, data_dir, criterion, tmp_path):
+    """Against scikit-learn and a run of torch's exits over the same rows."""
+    folder, _ = with_exits
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--criterion", criterion, "--max-drop",
+           3, "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+    result, config = read_record(tmp_path / "c").result, AlbertPlusConfig.from_pretrained(tmp_path / "c")
+    assert (config.exit_criterion, config.exit_threshold) == (criterion, result["threshold"])
+    model = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c").eval()
+    task, tokenizer = get_task("sst2"), load_tokenizer(tmp_path / "c", config)
+    rows = encode(load_split(str(data_dir), task, "validation"), task, tokenizer, max_length=32)
+    labels = numpy.asarray(rows["labels"][:])
+    logits_JBC = exit_logits(model, rows.remove_columns(["labels", "length"]), tokenizer, 7)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(42)).numpy()
+    halves = {"found_on": order[: round(len(labels) / 2)], "others": order[round(len(labels) / 2) :]}
+    rule = Criterion(criterion, result["threshold"])
+    for name, chosen in halves.items():
+        taken = taken_exits(logits_JBC[:, chosen], rule)
+        said = logits_JBC[taken, torch.from_numpy(chosen)].argmax(-1).numpy()
+        assert result[name]["score"] == pytest.approx(100 * accuracy_score(labels[chosen], said))
+        assert result[name]["average_layers"] == pytest.approx(float((taken + 1).double().mean()), abs=1e-4)
+        assert sum(result[name]["leave_at"].values()) == result[name]["rows"] == len(chosen)
+    assert result["found_on"]["score"] >= result["found_on"]["full_score"] - 3 - 1e-9
+    depths = [layers for _, layers, _ in result["curve"]]
+    assert depths == sorted(depths)
+    weights = AlbertPlusForSequenceClassification.from_pretrained(folder / "exits").state_dict()
+    assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
+
+
+def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_path):
+    folder, form = with_exits
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--share", 1,
+           "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+    assert read_record(tmp_path / "c").result["others"] is None
+    config = json.loads((tmp_path / "c" / "config.json").read_text())
+    # In the middle of what rows say, so that some leave and some do not.
+    model = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c").eval()
+    tokenizer = load_tokenizer(tmp_path / "c", model.config)
+    batch = tokenizer(["a good film", "no", "the cast is bad and long"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        first = model(**batch, output_exits=True).exit_logits[0].softmax(-1)
+    entropy = -(first * first.log()).sum(-1) / numpy.log(2)
+    threshold = float(entropy.sort().values[:2].mean())
+    (tmp_path / "c" / "config.json").write_text(json.dumps({**config, "exit_threshold": threshold}))
+    (tmp_path / "c" / "record.json").unlink()
+    invoke("export", tmp_path / "c", "--to", "onnx-exits", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
+    exports = read_record(tmp_path / "e").result["exports"]
+    assert {facts["form"] for facts in exports.values()} == {form}
+    assert ("no_loop" in exports["onnx-exits"]) == (form == "segments")
+    assert exports["onnx-exits"]["rows_that_leave_alike"] == exports["onnx-exits"]["rows_compared"] > 10
+    int8 = exports["onnx-int8-exits"]
+    assert int8["quantised_products"] == int8["weight_products"] > 6
+    engine = Engine.load(tmp_path / "e", "onnx-exits", threads=1)
+    rule = Criterion("entropy", threshold)
+    expected, found = (
+        run_with_exits(AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c").eval(), rule, **batch),
+        engine(**batch),
+    )
+    assert torch.equal(found.layers, expected.layers_B)
+    assert len(set(found.layers.tolist())) > 1
+    torch.testing.assert_close(found.logits, expected.logits_BC, atol=1e-5, rtol=1e-5)
+    engine.threshold = 0.0
+    with torch.no_grad():
+        torch.testing.assert_close(engine(**batch).logits, model(**batch).logits, atol=1e-5, rtol=1e-5)
+    assert engine(**batch).layers.tolist() == [4, 4, 4]
+    words = ("--task", "sst2", "--data", data_dir, "--max-length", 32)
+    invoke("eval", *(f"{tmp_path / 'e'}:{name}" for name in exports), *words)
+
+
+def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits, data_dir, tmp_path):
+    folder, _ = with_exits
+    words = ("--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")
+    with pytest.raises(InvalidInput, match="--model must be a classifier with exits, got .* without; train some"):
+        invoke("calibrate", "--model", classifier_dir, *words)
+    with pytest.raises(InvalidInput, match="onnx-exits needs a classifier with exits and a threshold, got no exits"):
+        invoke("export", classifier_dir, "--to", "onnx-exits", "--out", tmp_path / "e")
+    with pytest.raises(InvalidInput, match="onnx-int8-exits needs .* got no threshold; .* then albert-plus calibrate"):
+        invoke("export", folder / "exits", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
+    with pytest.raises(InvalidInput, match="--max-drop must be at least 0 points"):
+        CalibrateSettings(max_drop=-1)
+    with pytest.raises(InvalidInput, match="--share must be a share above 0"):
+        CalibrateSettings(share=0)
+    assert not list(tmp_path.iterdir())
