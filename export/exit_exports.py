@@ -13,6 +13,7 @@ from hf_albert_plus.export.exit_parts import export_segments, export_start, expo
 from hf_albert_plus.export.int8 import quantise
 from hf_albert_plus.export.parity import LEAST_COSINE, TOLERANCES
 from hf_albert_plus.export.runtimes import RUNTIMES
+from hf_albert_plus.records import CHECKPOINTS
 
 if TYPE_CHECKING:
     from hf_albert_plus.export.exporters import Work
@@ -41,7 +42,9 @@ def write_exits(work: "Work", name: str) -> dict[str, Any]:
         why = f"{error.rule}, got {error.got}"
     is_int8 = RUNTIMES[name].precision == "int8"
     with tempfile.TemporaryDirectory() as folder:
-        parts, counts = _parts(work, Path(folder), loop=why is None, int8=is_int8)
+        parts, counts = _traced(work, loop=why is None), {}
+        if is_int8:
+            parts, counts = _quantised(parts, Path(folder))
         rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}
         proto = (
             assemble_loop(parts[0], parts[1], model, **rule)
@@ -60,21 +63,25 @@ def write_exits(work: "Work", name: str) -> dict[str, Any]:
     }
 
 
-def _parts(work: "Work", folder: Path, *, loop: bool, int8: bool) -> tuple[list[Path], dict[str, Any]]:
-    """The start and what follows, quantised where asked; and counts of products."""
-    model = work.model
-    start = export_start(model, folder / "start.onnx")
-    parts = [start, export_step(model, folder / "step.onnx")] if loop else [start, *export_segments(model, folder)]
-    if not int8:
-        return parts, {}
+def _traced(work: "Work", *, loop: bool) -> list[Path]:
+    """The start and what follows, in fp32, traced once for all exports."""
+    folder = work.directory / CHECKPOINTS / "exits"
+    if not work.exit_parts:
+        folder.mkdir(parents=True)
+        start = export_start(work.model, folder / "start.onnx")
+        after = [export_step(work.model, folder / "step.onnx")] if loop else export_segments(work.model, folder)
+        work.exit_parts = [start, *after]
+    return work.exit_parts
+
+
+def _quantised(parts: list[Path], folder: Path) -> tuple[list[Path], dict[str, Any]]:
+    """The parts in int8, and counts of their products."""
     counts: dict[str, Any] = {"weight_products": 0, "quantised_products": 0, "kept_fp32": []}
-    quantised = []
     for part in parts:
-        quantised.append(folder / "int8" / part.name)
-        found = quantise(part, quantised[-1])
+        found = quantise(part, folder / part.name)
         for key in counts:
             counts[key] += found[key]
-    return quantised, counts
+    return [folder / part.name for part in parts], counts
 
 
 def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:

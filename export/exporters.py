@@ -45,6 +45,7 @@ class Work:
     proto: onnx.ModelProto
     torch_score: float | None = None
     made: list[str] = field(default_factory=list)
+    exit_parts: list[Path] = field(default_factory=list)
 
     @classmethod
     def begin(

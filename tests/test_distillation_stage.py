@@ -359,7 +359,7 @@ def test_rows_come_in_one_order_whatever_was_drawn_before_and_however_many_proce
         (["--method", "minilm-v2", "--set", "relation_heads=7"], "relation_heads must divide the width of the student's attention, 32, got 7; use one of 1, 2, 4"),
         (["--method", "minilm-v2", "--set", "relation_heads=8", "--set", "teacher_layer=9"], "teacher_layer must lie between 1 and the teacher's 4 layers, or be 0 for its last, got 9"),
         (["--method", "pkd", "--set", "layer_map=1,99"], "layers 1 to 4 for each of the student's 2, got 1,99; use 2,4"),
-        (["--method", "tinybert", "--set", "num_attention_heads=2"], "attention_scores of the phase general needs as many heads in the student as in the teacher, got 2 and 4"),
+        (["--method", "tinybert", "--set", "num_attention_heads=2"], "attention_scores of the phase general needs as many heads in every layer of the student as in the teacher.s, got 2 and 4"),
         (["--method", "kd", "--set", "vocab_size=50"], "the tokenizer must have at most vocab_size .50. tokens"),
         (["--method", "kd", "--set", "soft_share=0", "--set", "vocab_size=50"], "vocab_size"),
         (["--method", "distilbert", "--phases", "general", "--set", "soft_words_weight=0", "--set", "masked_words_weight=0", "--set", "cosine_weight=0"], "the phase general must have a loss with weight"),

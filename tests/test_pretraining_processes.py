@@ -44,9 +44,8 @@ def check_as_one_process(two: Path, one: Path):
         torch.testing.assert_close(others[name], weight, atol=2e-3, rtol=0)
 
 
-@pytest.mark.parametrize("launch", [[*ACCELERATE, "--multi_gpu"], TORCHRUN], ids=["accelerate", "torchrun"])
-def test_two_processes_do_what_one_does(launch, corpus, one_process, tmp_path):
-    command = [sys.executable, *launch, "-m", "hf_albert_plus", *map(str, words(corpus, tmp_path / "two", *PLAIN))]
+def test_two_processes_do_what_one_does(corpus, one_process, tmp_path):
+    command = [sys.executable, *TORCHRUN, "-m", "hf_albert_plus", *map(str, words(corpus, tmp_path / "two", *PLAIN))]
     two = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, timeout=250)
     assert two.returncode == 0, two.stderr[-3000:]
     check_as_one_process(tmp_path / "two", one_process)
