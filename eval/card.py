@@ -30,7 +30,6 @@ def card_facts(
         InvalidInput: the model directory that was scored is not there any more.
     """
     from hf_albert_plus.checkpoints import load_config
-    from hf_albert_plus.eval.arithmetic import Arithmetic
 
     task = get_task(task_name)
     rows = [row for row in table.rows if row.name == name and any(part in row.scores for part in task.rows)]
@@ -52,10 +51,7 @@ def card_facts(
         "protocol": document["protocol"],
         "max_length": document["max_length"],
         "encoder": encoder_facts(config),
-        "parameters": {
-            part: {"stored": stored, "effective": effective}
-            for part, (stored, effective) in Arithmetic(config).parts.items()
-        },
+        "parameters": parameter_facts(config),
         "training": {key: training.get(key, absent) for key, absent in _TRAINING.items()} if training else {},
         "scores": [_score(row, part, task) for row in rows for part in task.rows if part in row.scores],
         "baseline": table.baseline,
@@ -80,6 +76,21 @@ def encoder_facts(config: Any) -> dict[str, Any]:
         sizes = {name: getattr(config, name) for name in ("block_attention_heads", "block_intermediate_sizes")}
         found |= {name: value for name, value in sizes.items() if value is not None}
     return found
+
+
+def parameter_facts(config: Any) -> dict[str, dict[str, int]]:
+    """Parameters of every part, as stored and as they would be with nothing shared."""
+    from hf_albert_plus.eval.arithmetic import Arithmetic
+
+    return {
+        part: {"stored": stored, "effective": effective}
+        for part, (stored, effective) in Arithmetic(config).parts.items()
+    }
+
+
+def totals(parameters: dict[str, dict[str, int]]) -> dict[str, int]:
+    """The sums over all parts."""
+    return {kind: sum(part[kind] for part in parameters.values()) for kind in ("stored", "effective")}
 
 
 def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
@@ -125,7 +136,7 @@ def render_card(facts: dict[str, Any]) -> str:
             metadata=_metadata(facts),
             task_facts=task,
             diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
-            totals={kind: sum(part[kind] for part in facts["parameters"].values()) for kind in ("stored", "effective")},
+            totals=totals(facts["parameters"]),
             not_measured=NOT_MEASURED,
         )
     )
@@ -209,4 +220,4 @@ def eval_results(facts: dict[str, Any]) -> str | None:
     return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else None
 
 
-__all__ = ["KIND", "card_facts", "diagram", "encoder_facts", "eval_results", "render_card"]
+__all__ = ["KIND", "card_facts", "diagram", "encoder_facts", "eval_results", "parameter_facts", "render_card", "totals"]

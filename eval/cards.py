@@ -5,6 +5,7 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import card, pretraining_card
+from hf_albert_plus.glue import TASKS
 from hf_albert_plus.records import CARD, EVAL_RESULTS, read_json, write_json, write_text
 
 _RENDER = {card.KIND: card.render_card, pretraining_card.KIND: pretraining_card.render_pretraining_card}
@@ -31,7 +32,8 @@ def read_facts(path: Path) -> dict[str, Any]:
         InvalidInput: the file holds something else.
     """
     facts: dict[str, Any] = read_json(path, what="a card's record")
-    if facts.get("kind") not in _RENDER:
+    known = facts.get("kind") in _RENDER and (facts["kind"] != card.KIND or facts.get("task") in TASKS)
+    if not known:
         raise InvalidInput(
             "a card's record must come from albert-plus card or report",
             got=str(path),

@@ -1,6 +1,7 @@
 """GLUE's metrics in points (100 is perfect), over weighted examples: a bootstrap weighs them by how often each was drawn."""
 
 import warnings
+from typing import Any
 
 import numpy
 
@@ -120,4 +121,11 @@ def _constant(values: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
 
 METRICS = {"accuracy": accuracy, "f1": f1, "matthews": matthews, "pearson": pearson, "spearman": spearman}
 
-__all__ = ["METRICS", "compute_metrics", "predictions"]
+
+def first_metric(logits: numpy.ndarray, labels: Any, task: Task) -> float:
+    """Points of the task's first metric, 0 where it is not defined."""
+    metrics = compute_metrics(predictions(logits, task), numpy.asarray(labels), task)
+    return float(next(iter(metrics.values())) or 0.0)
+
+
+__all__ = ["METRICS", "compute_metrics", "first_metric", "predictions"]

@@ -139,6 +139,11 @@ def points(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.1f}"
 
 
+def interval_text(value: float | None, interval: list[float] | None) -> str:
+    """`82.0 (79.4 to 84.4)`."""
+    return points(value) if interval is None else f"{points(value)} ({points(interval[0])} to {points(interval[1])})"
+
+
 def score_text(row: Row, task: str) -> str:
     """A task's metrics in short: `79.4 / 85.4`."""
     if task not in row.scores:
@@ -151,10 +156,9 @@ def metric_text(row: Row, task: str, metric: str) -> str:
     score = row.scores.get(task)
     if score is None:
         return NOT_MEASURED
-    value, interval = score["metrics"][metric], score["intervals"][metric]
     runs = len(score["runs"])
-    bounds = "" if interval is None else f" ({points(interval[0])} to {points(interval[1])})"
-    return f"{points(value)}{bounds}{f', {runs} runs' if runs > 1 else ''}"
+    text = interval_text(score["metrics"][metric], score["intervals"][metric])
+    return f"{text}{f', {runs} runs' if runs > 1 else ''}"
 
 
 def difference_text(row: Row, task: str) -> str:
@@ -239,6 +243,7 @@ __all__ = [
     "average_grid",
     "csv_text",
     "difference_text",
+    "interval_text",
     "is_offline",
     "latency_grid",
     "main_grid",

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from hf_albert_plus.eval.card import diagram, encoder_facts
-from hf_albert_plus.eval.presentation import points
+from hf_albert_plus.eval.card import diagram, encoder_facts, parameter_facts, totals
+from hf_albert_plus.eval.presentation import interval_text
 from hf_albert_plus.eval.table import NOT_MEASURED
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import RECORD, fingerprint, read_json, training_record
@@ -37,19 +37,17 @@ def pretraining_facts(directory: Path, *, scores: list[dict[str, Any]]) -> dict[
         scores: documents of `albert-plus eval --json`, of which the classifiers that were fine-tuned from this encoder are taken.
     """
     from hf_albert_plus.checkpoints import load_config
-    from hf_albert_plus.eval.arithmetic import Arithmetic
 
     training = training_record(directory)
     corpus = read_json(Path(training["parents"]["corpus"]["path"]) / RECORD, what="the record of the corpus")
     tokenizer = Path(corpus["parents"]["tokenizer"]["path"]) / RECORD
     config = load_config(directory, option="an encoder")
-    parts = Arithmetic(config).parts
     facts = {
         "kind": KIND,
         "name": directory.name,
         "encoder": encoder_facts(config),
         "vocabulary": config.vocab_size,
-        "parameters": {part: {"stored": stored, "effective": whole} for part, (stored, whole) in parts.items()},
+        "parameters": parameter_facts(config),
         "training": {key: training[key] for key in ("command", "settings", "parents", "result", "finished")},
         "corpus": {key: corpus[key] for key in ("command", "settings", "parents", "result")},
         "tokenizer": read_json(tokenizer, what="the record of the tokenizer")["command"] if tokenizer.is_file() else "",
@@ -73,16 +71,12 @@ def _finetuned(directory: Path, scores: list[dict[str, Any]]) -> list[dict[str, 
                     "split": row["split"],
                     "examples": row["examples"],
                     "metrics": metrics,
-                    "in_words": {name: _in_words(value, row["intervals"][name]) for name, value in metrics.items()},
+                    "in_words": {name: interval_text(value, row["intervals"][name]) for name, value in metrics.items()},
                     "seeds": [run["seed"] for run in row["runs"]],
                     "command": record["command"],
                 }
             )
     return found
-
-
-def _in_words(value: float, interval: list[float] | None) -> str:
-    return points(value) if interval is None else f"{points(value)} ({points(interval[0])} to {points(interval[1])})"
 
 
 def _differences(facts: dict[str, Any]) -> list[dict[str, str]]:
@@ -124,7 +118,7 @@ def render_pretraining_card(facts: dict[str, Any]) -> str:
             **facts,
             metadata=_metadata(facts),
             diagram=diagram(facts["encoder"]),
-            totals={kind: sum(part[kind] for part in facts["parameters"].values()) for kind in ("stored", "effective")},
+            totals=totals(facts["parameters"]),
             not_measured=NOT_MEASURED,
         )
     )

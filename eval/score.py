@@ -13,7 +13,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.bootstrap import Sample, intervals
 from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.inference import Batching, predict, timed_predictions
-from hf_albert_plus.eval.metrics import compute_metrics, predictions
+from hf_albert_plus.eval.metrics import compute_metrics, first_metric, predictions
 from hf_albert_plus.eval.predictions import read_predictions, to_json
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.engines import Engine, model_hash
@@ -183,8 +183,7 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
     tokenizer = tokenizer_for(engine, task, max_length=max_length)
     encoded = encode(load_split(data, task, next(iter(task.rows.values()))), task, tokenizer, max_length=max_length)
     logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
-    metrics = compute_metrics(predictions(logits, task), numpy.asarray(encoded["labels"]), task)
-    return float(next(iter(metrics.values())) or 0.0)
+    return first_metric(logits, encoded["labels"], task)
 
 
 def tokenizer_for(engine: Engine, task: Task, *, max_length: int) -> PreTrainedTokenizerBase:

@@ -42,7 +42,8 @@ def write_exits(work: "Work", name: str) -> dict[str, Any]:
         why = f"{error.rule}, got {error.got}"
     is_int8 = RUNTIMES[name].precision == "int8"
     with tempfile.TemporaryDirectory() as folder:
-        parts, counts = _traced(work, loop=why is None), {}
+        counts: dict[str, Any] = {}
+        parts = _traced(work, loop=why is None)
         if is_int8:
             parts, counts = _quantised(parts, Path(folder))
         rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}

@@ -91,14 +91,12 @@ class _Step(_Layers):
 class _Segment(_Layers):
     """Hidden states and mask -> those after the layers, and what the exit there says, `[n, C]`."""
 
-    def __init__(self, model: Any, first: int, end: int, exit_: int | None):
+    def __init__(self, model: Any, first: int, end: int, exit_: int):
         super().__init__(model, first, end)
         self.exit = exit_
 
     def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         hidden = self.hidden(hidden, attention_mask)
-        if self.exit is None:
-            return hidden, self.model.classifier(self.model.albert_plus.pool(hidden[:, 0]))
         return hidden, self.model.exit(self.exit, hidden, attention_mask)
 
 
@@ -125,10 +123,9 @@ def export_step(model: Any, path: Path) -> Path:
 
 def export_segments(model: Any, directory: Path) -> list[Path]:
     """The fp32 graphs of all segments, `segment_0.onnx` and on."""
-    segments = segments_of(model.config)
     paths = []
-    for number, (first, end) in enumerate(segments):
-        segment = _Segment(model, first, end, None if number == len(segments) - 1 else number)
+    for number, (first, end) in enumerate(segments_of(model.config)):
+        segment = _Segment(model, first, end, number)
         path = directory / f"segment_{number}.onnx"
         paths.append(
             _export(

@@ -1,6 +1,5 @@
 """The export stage: a model directory in, the same directory with its exports out."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from hf_albert_plus.export.tensorrt_plan import Profile, check_tensorrt
 from hf_albert_plus.glue import data_parent, get_task
 from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
-from hf_albert_plus.records import RECORD, Record, file_sha256, parent, read_record, run_stage
+from hf_albert_plus.records import RECORD, Record, copy_model, file_sha256, parent, read_record, run_stage
 
 # In the order in which they are made.
 EXPORTS = (
@@ -27,8 +26,6 @@ _LIBRARIES = {
     "openvino-int8": ["openvino", "nncf"],
     "triton": ["tritonclient.grpc.model_config_pb2"],
 }
-# Config, weights, tokenizer and the code that opens them. Older exports and whatever training left stay behind.
-_COPIED = {".json", ".safetensors", ".txt", ".model", ".py"}
 
 
 @dataclass(frozen=True)
@@ -182,9 +179,7 @@ def _export(
 
     with steps(f"export {source.name}", total=2 + len(wanted)) as begin:
         begin("open")
-        for path in source.iterdir():
-            if path.is_file() and path.suffix in _COPIED and path.name != RECORD:
-                shutil.copyfile(path, directory / path.name)
+        copy_model(source, directory)
         model = open_as_trained(source, option="DIR")
         begin("trace")
         work = Work.begin(model, source, directory, settings, scorer)

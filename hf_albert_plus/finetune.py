@@ -1,13 +1,17 @@
 """Fine-tuning an encoder on one GLUE task: a model directory and data in, a classifier directory out."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import processes
 from .errors import InvalidInput
 from .glue import Task, data_parent, encode, load_split, load_tokenizer
 from .records import CHECKPOINTS, Record, parent, run_stage
 from .training import TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
 
 
 def fits_positions(config: Any, max_length: int) -> None:
@@ -19,6 +23,53 @@ def fits_positions(config: Any, max_length: int) -> None:
             got=max_length,
             repair=f"use --max-length {positions}",
         )
+
+
+def task_rows(
+    model: str | Path, config: Any, *, data: str, task: Task, max_length: int, split: str = "train"
+) -> tuple[Any, Any]:
+    """A model's tokenizer, and a split's rows as it encodes them.
+
+    Raises:
+        InvalidInput: a length that the model has no positions for.
+    """
+    fits_positions(config, max_length)
+    tokenizer = load_tokenizer(model, config)
+    return tokenizer, encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
+
+
+def fit(
+    classifier: Any,
+    model: str,
+    *,
+    data: str,
+    task: Task,
+    directory: Path,
+    settings: TrainSettings,
+    description: str,
+    callbacks: "Sequence[TrainerCallback]" = (),
+    checkpoint_seconds: float,
+) -> dict[str, Any]:
+    """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer. What came out, as `train` says."""
+    from transformers import DataCollatorWithPadding
+
+    from .training import train
+
+    tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
+    result = train(
+        classifier,
+        rows=rows,
+        collator=DataCollatorWithPadding(tokenizer),
+        settings=settings,
+        checkpoints=directory / CHECKPOINTS,
+        description=description,
+        callbacks=callbacks,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    if processes.is_first():
+        classifier.save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
+    return {**result, "parameters": classifier.num_parameters()}
 
 
 def finetune(
@@ -33,29 +84,22 @@ def finetune(
     """
 
     def work(directory: Path) -> dict[str, Any]:
-        from transformers import DataCollatorWithPadding, set_seed
+        from transformers import set_seed
 
         from .checkpoints import load_classifier
-        from .training import train
 
         set_seed(settings.seed)
         classifier = load_classifier(model, option="--model", task=task)
-        fits_positions(classifier.config, settings.max_length)
-        tokenizer = load_tokenizer(model, classifier.config)
-        rows = encode(load_split(data, task, "train"), task, tokenizer, max_length=settings.max_length)
-        result = train(
+        return fit(
             classifier,
-            rows=rows,
-            collator=DataCollatorWithPadding(tokenizer),
+            model,
+            data=data,
+            task=task,
+            directory=directory,
             settings=settings,
-            checkpoints=directory / CHECKPOINTS,
             description=f"fine-tune {task.name}",
             checkpoint_seconds=checkpoint_seconds,
         )
-        if processes.is_first():
-            classifier.save_pretrained(directory)
-            tokenizer.save_pretrained(directory)
-        return {**result, "parameters": classifier.num_parameters()}
 
     return run_stage(
         "finetune",
@@ -67,4 +111,4 @@ def finetune(
     )
 
 
-__all__ = ["finetune", "fits_positions"]
+__all__ = ["finetune", "fit", "fits_positions", "task_rows"]

@@ -318,11 +318,13 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
     def exit(
         self, number: int, hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Logits `[B, num_labels]` of an exit, from 0, on the hidden states `[B, S, H]` that its layer gave."""
-        if self.config.exit_head == "branch":
+        """Logits `[B, num_labels]` of an exit, from 0, on the hidden states `[B, S, H]` that its layer gave. The one past the last
+        is the classifier."""
+        is_early = number < len(self.config.exit_layers or ())
+        if is_early and self.config.exit_head == "branch":
             return self.exits[number](hidden_BSH, attention_mask_BS)
         pooled_BH = self.albert_plus.pool(hidden_BSH[:, 0])
-        if self.config.exit_head == "pooled":
+        if is_early and self.config.exit_head == "pooled":
             return self.exits[number](pooled_BH)
         return self.classifier(self.dropout(pooled_BH))
 

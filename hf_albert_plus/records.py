@@ -31,6 +31,7 @@ _IDENTITY = "stage.json"
 CARD = "card.json"
 EVAL_RESULTS = ".eval_results"
 _UNRECORDED = {RECORD, "README.md", CARD, _IDENTITY}
+_OF_MODELS = {".json", ".safetensors", ".txt", ".model", ".py"}
 _VERSIONED = (
     "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
 )  # fmt: skip
@@ -158,6 +159,14 @@ def read_record(directory: Path) -> Record:
                 f"remove {directory} and run again"
             )
     return record
+
+
+def copy_model(source: Path, directory: Path) -> None:
+    """Copies what opens a model: config, weights, tokenizer and code. Exports, cards, records and whatever training left stay
+    behind."""
+    for path in source.iterdir():
+        if path.is_file() and path.suffix in _OF_MODELS and path.name != RECORD:
+            shutil.copyfile(path, directory / path.name)
 
 
 def training_record(directory: Path) -> dict[str, Any]:

@@ -104,6 +104,8 @@ def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits
     words = ("--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")
     with pytest.raises(InvalidInput, match="--model must be a classifier with exits, got .* without; train some"):
         invoke("calibrate", "--model", classifier_dir, *words)
+    with pytest.raises(InvalidInput, match="--max-length must not exceed the model's 64 positions, got 128"):
+        invoke("calibrate", "--model", folder / "exits", *words, "--max-length", 128)
     with pytest.raises(InvalidInput, match="onnx-exits needs a classifier with exits and a threshold, got no exits"):
         invoke("export", classifier_dir, "--to", "onnx-exits", "--out", tmp_path / "e")
     with pytest.raises(InvalidInput, match="onnx-int8-exits needs .* got no threshold; .* then albert-plus calibrate"):

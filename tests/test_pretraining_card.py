@@ -2,11 +2,23 @@
 
 import json
 
+import pytest
 import yaml
 
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.cards import read_facts
 from hf_albert_plus.records import fingerprint, read_record
 from tests.conftest import invoke
 from tests.test_pretraining import words
+
+
+@pytest.mark.parametrize(
+    "facts", [{"kind": "card", "task": "nope"}, {"kind": "card"}, {"kind": "scores", "task": "sst2"}]
+)
+def test_the_record_of_something_else_is_no_cards(facts, tmp_path):
+    (tmp_path / "card.json").write_text(json.dumps(facts))
+    with pytest.raises(InvalidInput, match="a card's record must come from albert-plus card or report"):
+        read_facts(tmp_path / "card.json")
 
 
 def test_the_card_of_a_pretrained_encoder(corpus, data_dir, tmp_path):

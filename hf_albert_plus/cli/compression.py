@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -105,9 +105,7 @@ def calibrate(
     as_json: o.JsonOut = False,
 ) -> None:
     """Find the earliest exits at which a classifier loses no more than it may."""
-    import numpy
-
-    from hf_albert_plus.eval.metrics import compute_metrics, predictions
+    from hf_albert_plus.eval.metrics import first_metric
 
     from ..compression.exits import CalibrateSettings, calibrate_exits
     from ..glue import get_task
@@ -116,13 +114,11 @@ def calibrate(
     settings = CalibrateSettings(
         criterion=criterion.value, max_drop=max_drop, split=split, share=share, max_length=max_length, seed=seed
     )
-
-    def score(logits: Any, labels: list[Any]) -> float:
-        found = compute_metrics(predictions(logits.numpy(), chosen), numpy.asarray(labels), chosen)
-        return float(next(iter(found.values())) or 0.0)
-
     start(threads)
-    record = calibrate_exits(model, data=data, task=chosen, output=out, settings=settings, score=score)
+    record = calibrate_exits(
+        model, data=data, task=chosen, output=out, settings=settings,
+        score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen),
+    )  # fmt: skip
     if not as_json:
         for name in ("found_on", "others"):
             facts = record.result[name]

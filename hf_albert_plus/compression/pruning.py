@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from ..errors import InvalidInput
-from ..finetune import fits_positions
-from ..glue import Task, data_parent, encode, load_split, load_tokenizer
+from ..finetune import task_rows
+from ..glue import Task, data_parent
 from ..records import CHECKPOINTS, Record, parent, run_stage
 from .importance import Gates, Site, movement, taylor
 from .removal import without
@@ -39,9 +39,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
                 got=f"{model} with {classifier.num_labels}",
                 repair="fine-tune one: albert-plus finetune",
             )
-        fits_positions(classifier.config, settings.max_length)
-        tokenizer = load_tokenizer(model, classifier.config)
-        rows = encode(load_split(data, task, "train"), task, tokenizer, max_length=settings.max_length)
+        tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         measure = _by_taylor if settings.importance == "taylor" else _by_movement
         scores = measure(
             classifier,

@@ -7,10 +7,9 @@ import torch
 from torch import nn
 from transformers import TrainerCallback
 
-from .. import processes
-from ..finetune import fits_positions
-from ..glue import Task, data_parent, encode, load_split, load_tokenizer
-from ..records import CHECKPOINTS, Record, parent, run_stage
+from ..finetune import fit
+from ..glue import Task, data_parent
+from ..records import Record, parent, run_stage
 from .settings import SparsifySettings
 
 # Times that the share of zeros grows on the way.
@@ -93,38 +92,30 @@ def sparsify(
     """
 
     def work(directory: Path) -> dict[str, Any]:
-        from transformers import DataCollatorWithPadding, set_seed
+        from transformers import set_seed
 
         from ..checkpoints import load_classifier
-        from ..training import train
 
         set_seed(settings.seed)
         classifier: Any = load_classifier(model, option="--model", task=task)
-        fits_positions(classifier.config, settings.max_length)
-        tokenizer = load_tokenizer(model, classifier.config)
-        rows = encode(load_split(data, task, "train"), task, tokenizer, max_length=settings.max_length)
         weights = matrices(classifier)
-        result = train(
+        result = fit(
             classifier,
-            rows=rows,
-            collator=DataCollatorWithPadding(tokenizer),
+            model,
+            data=data,
+            task=task,
+            directory=directory,
             settings=settings,
-            checkpoints=directory / CHECKPOINTS,
             description=f"sparsify {task.name}",
             callbacks=[StaysSparse(weights, settings=settings)],
             checkpoint_seconds=checkpoint_seconds,
         )
-        if processes.is_first():
-            classifier.save_pretrained(directory)
-            tokenizer.save_pretrained(directory)
         zeros = sum(int((weight == 0).sum()) for weight in weights.values())
         in_matrices = sum(weight.numel() for weight in weights.values())
-        parameters = classifier.num_parameters()
         return {
             **result,
-            "parameters": parameters,
             "zeros_of_matrices": round(zeros / in_matrices, 4),
-            "zeros_of_parameters": round(zeros / parameters, 4),
+            "zeros_of_parameters": round(zeros / result["parameters"], 4),
         }
 
     return run_stage(

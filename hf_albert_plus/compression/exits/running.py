@@ -63,7 +63,7 @@ def run_with_exits(model: Any, criterion: Criterion, **inputs: torch.Tensor) -> 
         if not len(rows_B):
             return Exited(logits_BC, layers_B)
         mask = create_bidirectional_mask(config=config, inputs_embeds=hidden_BSH, attention_mask=mask_BS)
-    logits_BC[rows_B] = model.classifier(model.albert_plus.pool(hidden_BSH[:, 0]))
+    logits_BC[rows_B] = model.exit(len(exits), hidden_BSH)
     return Exited(logits_BC, layers_B)
 
 

@@ -1,6 +1,5 @@
 """The stage that finds an exit threshold: a classifier with exits in, the same with a threshold in its config out."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,12 +8,12 @@ from typing import Any, get_args
 import torch
 
 from ...errors import InvalidInput, check_known, check_values
-from ...glue import Task, data_parent, encode, load_split, load_tokenizer
-from ...records import RECORD, Record, parent, run_stage
+from ...finetune import task_rows
+from ...glue import Task, data_parent
+from ...records import Record, copy_model, parent, run_stage
 from .calibration import calibrate
 from .criteria import Criterion, Kind, taken_exits
 
-_COPIED = {".json", ".safetensors", ".txt", ".model", ".py"}
 # Points of logits `[B, C]` and labels.
 Score = Callable[[torch.Tensor, list[Any]], float]
 
@@ -73,8 +72,9 @@ def calibrate_exits(
                 got=f"{model} without",
                 repair="train some: albert-plus distill --method fastbert --phases exits --student DIR …",
             )
-        tokenizer = load_tokenizer(model, config)
-        rows = encode(load_split(data, task, settings.split), task, tokenizer, max_length=settings.max_length)
+        tokenizer, rows = task_rows(
+            model, config, data=data, task=task, max_length=settings.max_length, split=settings.split
+        )
         labels = rows["labels"][:]
         logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)
         chosen, others = _halves(len(labels), settings)
@@ -86,9 +86,7 @@ def calibrate_exits(
             score=lambda logits_BC: score(logits_BC, [labels[index] for index in chosen]),
             max_drop=settings.max_drop,
         )
-        for path in model.iterdir():
-            if path.is_file() and path.suffix in _COPIED and path.name != RECORD:
-                shutil.copyfile(path, directory / path.name)
+        copy_model(model, directory)
         config.exit_criterion, config.exit_threshold = settings.criterion, found.criterion.threshold
         config.save_pretrained(directory)
         return {
