@@ -273,7 +273,7 @@ def graph_peer(path: Path, *, config: Any, inputs: tuple[str, ...], threads: int
 
     products = count_products(onnx.load(path).graph)
     size = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}.data")) if file.is_file())
-    return Peer(config, inputs, run, size, len(products.int8), products.total)
+    return Peer(config, inputs, run, size, len(products.quantised), products.total)
 
 
 def _openvino(work: _Workshop, *, int8: bool) -> Peer:

@@ -16,7 +16,7 @@ from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.records import CHECKPOINTS
 
 if TYPE_CHECKING:
-    from hf_albert_plus.export.exporters import Work
+    from hf_albert_plus.export.work import Work
 
 
 def write_exits(work: "Work", name: str) -> dict[str, Any]:

@@ -1,159 +1,26 @@
 """What makes each artefact from the fp32 graph, verifies it, and says what came out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 import onnx_ir
-from transformers import PreTrainedModel
 
-from hf_albert_plus.errors import InvalidInput, ScoreError
 from hf_albert_plus.export.batching import pad_rows
-from hf_albert_plus.export.calibration import Example, task_examples, text_examples
-from hf_albert_plus.export.engines import Engine, weight_files
-from hf_albert_plus.export.graph import applied_passes, export_graph, save_graph, with_choices
+from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.export.graph import applied_passes, save_graph, with_choices
 from hf_albert_plus.export.half import HalfType, check_range, emulate, load_typed, to_half
 from hf_albert_plus.export.inputs import longest_input
-from hf_albert_plus.export.int8 import matching_products, quantise
+from hf_albert_plus.export.int8 import quantise
 from hf_albert_plus.export.keep_fp32 import Kept, fewest_in_fp32, rank_by_sensitivity
-from hf_albert_plus.export.parity import Case, Tensors, cases, check_parity, differences, onnx_runner, random_inputs
+from hf_albert_plus.export.parity import Case, check_parity, differences, onnx_runner, random_inputs
 from hf_albert_plus.export.products import count_products
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.tensorrt_operators import TENSORRT_RELEASE, unsupported
-
-if TYPE_CHECKING:
-    from hf_albert_plus.export.stage import ExportSettings, Scorer
+from hf_albert_plus.export.work import Work
 
 _SENSITIVITY_EXAMPLES = 32
-
-
-@dataclass
-class Work:
-    """One export under way: the model, its fp32 graph, and what the artefacts are checked on."""
-
-    model: PreTrainedModel
-    directory: Path
-    settings: "ExportSettings"
-    scorer: "Scorer | None"
-    graph: Path
-    cases: list[Case]
-    examples: list[Example]
-    tokenizer: Any
-    keep_fp32: list[str]
-    proto: onnx.ModelProto
-    torch_score: float | None = None
-    made: list[str] = field(default_factory=list)
-    exit_parts: list[Path] = field(default_factory=list)
-
-    @classmethod
-    def begin(
-        cls,
-        model: PreTrainedModel,
-        source: Path,
-        directory: Path,
-        settings: "ExportSettings",
-        scorer: "Scorer | None",
-    ) -> "Work":
-        """Traces the model and reads the examples."""
-        examples = _examples(source, model, settings)
-        graph = directory / RUNTIMES["onnx"].file
-        save_graph(export_graph(model), graph)
-        proto = onnx.load(graph)
-        onnx.checker.check_model(proto)
-        tokenizer = _tokenizer(source, model)
-        checked = cases(model, tokenizer)
-        if examples:
-            batch = {name: with_choices(t, model) for name, t in pad_rows(examples[:8], tokenizer).items()}
-            checked.append(Case(f"{len(examples[:8])} of the examples", batch))
-        keep = matching_products(graph, settings.keep_fp32)
-        work = cls(model, directory, settings, scorer, graph, checked, examples, tokenizer, keep, proto)
-        if scorer is not None:
-            work.torch_score = scorer(work.engine("torch"))
-        return work
-
-    def engine(self, name: str) -> Engine:
-        return Engine.load(self.directory, name, threads=self.settings.threads, verify=False)
-
-    def path(self, name: str) -> Path:
-        return self.directory / RUNTIMES[name].file
-
-    def parity(self, name: str, run: Callable[[Tensors], Any] | None = None) -> dict[str, Any]:
-        """Compares an artefact with the model, through the engine that users load unless told otherwise."""
-        self.made.append(name)
-        if run is None:
-            engine = self.engine(name)
-            found = differences(self.model, lambda tensors: dict(engine(**tensors)), self.cases)
-        else:
-            found = differences(self.model, run, self.cases)
-        return check_parity(found, what=name, precision=RUNTIMES[name].precision)
-
-    def score(self, name: str) -> float | None:
-        """The score of an int8 artefact on the task, if there is one."""
-        return None if self.scorer is None else self.scorer(self.engine(name))
-
-    def drop(self, score: float | None) -> float | None:
-        return None if score is None or self.torch_score is None else round(self.torch_score - score, 4)
-
-    def loses_too_much(self, score: float | None) -> bool:
-        drop, most = self.drop(score), self.settings.max_drop
-        return drop is not None and most is not None and drop > most
-
-    def score_error(self, name: str, score: float | None, *, repair: str) -> ScoreError:
-        return ScoreError(
-            what=name,
-            score=score or 0.0,
-            reference=self.torch_score or 0.0,
-            max_drop=self.settings.max_drop or 0.0,
-            repair=repair,
-        )
-
-    def judged(self, name: str) -> dict[str, Any]:
-        """The score of a calibrated artefact for the record.
-
-        Raises:
-            ScoreError: it loses more than it may.
-        """
-        score = self.score(name)
-        if self.loses_too_much(score):
-            repair = "calibrate on more --examples, or use onnx-int8, which finds the products to keep in fp32"
-            raise self.score_error(name, score, repair=repair)
-        return {"score": score, "drop": self.drop(score)}
-
-    def described(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        """The facts with the artefact's file and size in front."""
-        files = weight_files(self.path(name))
-        return {
-            "file": RUNTIMES[name].file,
-            "bytes": sum(path.stat().st_size for path in files),
-            "precision": RUNTIMES[name].precision,
-            **facts,
-        }
-
-    def close(self, *, keep_fp32_graph: bool) -> None:
-        if not keep_fp32_graph:
-            self.graph.unlink()
-            if not any(self.graph.parent.iterdir()):
-                self.graph.parent.rmdir()
-
-
-def _examples(source: Path, model: PreTrainedModel, settings: "ExportSettings") -> list[Example]:
-    if settings.texts is not None:
-        return text_examples(source, model.config, texts=settings.texts, count=settings.examples)
-    if settings.data is not None and settings.task is not None:
-        return task_examples(source, model.config, data=settings.data, task=settings.task, count=settings.examples)
-    return []
-
-
-def _tokenizer(source: Path, model: PreTrainedModel) -> Any:
-    """The directory's tokenizer; None where it has none, as a bare encoder may."""
-    from hf_albert_plus.glue import load_tokenizer
-
-    try:
-        return load_tokenizer(source, model.config)
-    except InvalidInput:
-        return None
 
 
 def _static_check(proto: onnx.ModelProto) -> dict[str, Any]:
@@ -191,6 +58,8 @@ def _half(work: Work, half: HalfType) -> dict[str, Any]:
 
 def _int8(work: Work) -> dict[str, Any]:
     name = "onnx-int8"
+    if work.scheme is not None:
+        return work.as_trained(name, "int8")
     target = work.path(name)
     kept: Kept = ()
 
@@ -234,6 +103,9 @@ def _search(work: Work, quantised: Callable[[Kept], Any], scores: dict[Kept, flo
 def _qdq(work: Work) -> dict[str, Any]:
     from hf_albert_plus.export.qdq import quantise_static
 
+    if work.scheme is not None:
+        facts = work.as_trained("onnx-qdq", "qdq")
+        return {**facts, **_static_check(onnx.load(work.path("onnx-qdq")))}
     counts = quantise_static(work.graph, work.path("onnx-qdq"), examples=work.examples, keep_fp32=work.keep_fp32)
     proto = onnx.load(work.path("onnx-qdq"))
     onnx.checker.check_model(proto)
@@ -321,6 +193,7 @@ EXPORTERS: dict[str, Callable[[Work], dict[str, Any]]] = {
     "onnx-bf16": lambda work: _half(work, "bf16"),
     "onnx-int8": _int8,
     "onnx-qdq": _qdq,
+    "onnx-nbits": lambda work: work.as_trained("onnx-nbits", "nbits"),
     "onnx-exits": lambda work: _exits(work, "onnx-exits"),
     "onnx-int8-exits": lambda work: _exits(work, "onnx-int8-exits"),
     "openvino": _openvino,
@@ -329,4 +202,4 @@ EXPORTERS: dict[str, Callable[[Work], dict[str, Any]]] = {
     "triton": _triton,
 }
 
-__all__ = ["EXPORTERS", "Work"]
+__all__ = ["EXPORTERS"]

@@ -72,10 +72,10 @@ def check_counts(target: Path, names: list[str], *, keep_fp32: Collection[str] =
     missing = sorted(set(products.fp32) - set(keep_fp32))
     if missing or products.total != len(names):
         target.unlink()
-        raise QuantisationError(quantised=len(products.int8), total=len(names), missing=missing or ["(lost)"])
+        raise QuantisationError(quantised=len(products.quantised), total=len(names), missing=missing or ["(lost)"])
     return {
         "weight_products": len(names),
-        "quantised_products": len(products.int8),
+        "quantised_products": len(products.quantised),
         "kept_fp32": sorted(products.fp32),
         "float_tables": float_tables(graph),
     }

@@ -18,6 +18,8 @@ Tensors = dict[str, torch.Tensor]
 # direction of its outputs instead, and by its score.
 TOLERANCES = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 5e-2}
 LEAST_COSINE = 0.9
+# Of a graph to the model with the same roundings, where an input now and then lies a step further.
+LEAST_COSINE_AS_TRAINED = 0.999
 # Batch and length of the random inputs: one token, odd lengths, padding; never the traced shape.
 _SHAPES = ((1, 1), (3, 7), (2, 33), (5, 64))
 # Real ones, for a tokenizer: short, long, a pair, punctuation, another script, one word.
@@ -117,15 +119,20 @@ def _cosine(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
     return float(torch.nn.functional.cosine_similarity(one, other, dim=0))
 
 
-def check_parity(found: list[Difference], *, what: str, precision: str) -> dict[str, Any]:
+def check_parity(
+    found: list[Difference], *, what: str, precision: str, least_cosine: float = LEAST_COSINE
+) -> dict[str, Any]:
     """The figures for the record, once they are within the precision's tolerance.
+
+    Args:
+        least_cosine: of outputs that are computed in few bits.
 
     Raises:
         ParityError: an output is not; it lists every output.
     """
-    if precision == "int8":
-        good = all(difference.cosine >= LEAST_COSINE for difference in found)
-        rule = f"the cosine of an output to the model's must be at least {LEAST_COSINE}"
+    if precision not in TOLERANCES:
+        good = all(difference.cosine >= least_cosine for difference in found)
+        rule = f"the cosine of an output to the model's must be at least {least_cosine}"
     else:
         good = all(difference.scaled <= TOLERANCES[precision] for difference in found)
         rule = (
@@ -138,6 +145,29 @@ def check_parity(found: list[Difference], *, what: str, precision: str) -> dict[
         "least_cosine": min(difference.cosine for difference in found),
         "parity": [asdict(difference) for difference in found],
     }
+
+
+@torch.no_grad()
+def agreement(model: PreTrainedModel, run: Callable[..., Any], batches: Iterable[Tensors]) -> dict[str, Any]:
+    """How often two predict the same class, and the largest difference of their logits; nothing of a model without logits of classes.
+
+    Args:
+        run: named inputs -> an output with `logits`.
+    """
+    rows = same = 0
+    largest = 0.0
+    for tensors in batches:
+        expected, found = model(**tensors), run(**tensors)
+        if "logits" not in expected or expected.logits.shape[-1] < 2:
+            return {}
+        kept = tensors["attention_mask"].bool()
+        one, other = (
+            output.logits[kept] if output.logits.shape[:-1] == kept.shape else output.logits
+            for output in (found, expected)
+        )
+        rows, same = rows + one.shape[0], same + int((one.argmax(-1) == other.argmax(-1)).sum())
+        largest = max(largest, float((one - other).abs().max()))
+    return {"agreement": {"predictions": rows, "same": same, "max_abs_difference": largest}} if rows else {}
 
 
 def onnx_runner(graph: Path | bytes) -> Callable[[Tensors], dict[str, torch.Tensor]]:
@@ -166,9 +196,11 @@ def random_inputs(model: PreTrainedModel, *, batch: int, length: int) -> Tensors
 
 __all__ = [
     "LEAST_COSINE",
+    "LEAST_COSINE_AS_TRAINED",
     "TOLERANCES",
     "Case",
     "Difference",
+    "agreement",
     "cases",
     "check_parity",
     "differences",

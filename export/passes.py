@@ -1,7 +1,6 @@
 """Passes over an exported graph. None changes what it computes."""
 
 import ast
-import re
 from collections.abc import Collection, Sequence
 
 import onnx_ir
@@ -12,8 +11,7 @@ from onnx_ir.passes.common import (
 )
 
 from hf_albert_plus.export.initializers import store
-
-_LAYER = re.compile(r"\.layers?\.\d+$")
+from hf_albert_plus.product_names import ProductNames
 
 
 def fold_weight_transposes(model: onnx_ir.Model, *, copy_tied: bool = False) -> int:
@@ -93,13 +91,12 @@ def write_residuals_as_sum(model: onnx_ir.Model) -> int:
 
 
 def name_products(model: onnx_ir.Model) -> int:
-    """Names every weight product after its layer and module, as `encoder.layers.3.attention.0.query`: what errors and
-    `--keep-fp32` speak of. A module that is called once a layer without a layer of its own gets the number of the call.
+    """Names every weight product after its layer and module (`product_names`): what errors and `--keep-fp32` speak of.
 
     Returns:
         The number of products named.
     """
-    calls: dict[str, int] = {}
+    names = ProductNames()
     products = [
         node
         for node in model.graph
@@ -109,20 +106,9 @@ def name_products(model: onnx_ir.Model) -> int:
     for node in products:
         scopes = ast.literal_eval(node.metadata_props.get("pkg.torch.onnx.name_scopes") or "[]")
         modules = [scope for scope in scopes[:-1] if scope]
-        if not modules:
-            continue
-        leaf = modules[-1]
-        layer = next((scope for scope in modules if _LAYER.search(scope)), "")
-        name = leaf if not layer or leaf.startswith(f"{layer}.") else f"{layer}.{_below(leaf, layer)}"
-        calls[name] = calls.get(name, 0) + 1
-        node.name = name if calls[name] == 1 else f"{name}#{calls[name]}"
+        if modules:
+            node.name = names.next(modules)
     return len(products)
-
-
-def _below(leaf: str, layer: str) -> str:
-    """The part of a module's path past the path that holds the layers: `…encoder.ffn.0.output` -> `ffn.0.output`."""
-    holder = layer.rpartition(".")[0].rpartition(".")[0]
-    return leaf.removeprefix(f"{holder}.")
 
 
 def separate_weights(model: onnx_ir.Model, products: Collection[str]) -> int:

@@ -1,4 +1,4 @@
-"""Counting weight products: the matrix products with a stored weight, in fp32 and in int8 graphs."""
+"""Counting weight products: the matrix products with a stored weight, in fp32 and in quantised graphs."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import onnx
 
 _FLOAT = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE}
 _PASS_THROUGH = {"Transpose", "Identity", "Cast", "DequantizeLinear"}
-_INT8_PRODUCTS = {"MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"}
+_QUANTISED = {"MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits"}
 
 
 @dataclass(frozen=True)
@@ -14,17 +14,17 @@ class Products:
     """Names of a graph's weight products, by precision."""
 
     fp32: list[str]
-    int8: list[str]
+    quantised: list[str]
 
     @property
     def total(self) -> int:
-        return len(self.fp32) + len(self.int8)
+        return len(self.fp32) + len(self.quantised)
 
 
 def count_products(graph: onnx.GraphProto) -> Products:
     """Finds every MatMul, Gemm and integer product that reads a stored matrix, directly or through Transpose, Identity,
     Cast or DequantizeLinear. Products of two computed tensors (attention scores, context) are no weight products."""
-    weights = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 2}
+    weights = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) >= 2}
     producers = {output: node for node in graph.node for output in node.output}
 
     def weight_of(name: str) -> onnx.TensorProto | None:
@@ -35,15 +35,15 @@ def count_products(graph: onnx.GraphProto) -> Products:
     def reads_dequantised(node: onnx.NodeProto) -> bool:
         return all(name in producers and producers[name].op_type == "DequantizeLinear" for name in node.input[:2])
 
-    fp32, int8 = [], []
+    fp32, quantised = [], []
     for node in graph.node:
         stored = [weight for name in node.input[:2] if (weight := weight_of(name)) is not None]
         name = node.name or node.output[0]
         if node.op_type in {"MatMul", "Gemm"} and any(weight.data_type in _FLOAT for weight in stored):
             fp32.append(name)
-        elif stored and (node.op_type in _INT8_PRODUCTS or (node.op_type == "MatMul" and reads_dequantised(node))):
-            int8.append(name)
-    return Products(fp32=fp32, int8=int8)
+        elif stored and (node.op_type in _QUANTISED or (node.op_type == "MatMul" and reads_dequantised(node))):
+            quantised.append(name)
+    return Products(fp32=fp32, quantised=quantised)
 
 
 def float_tables(graph: onnx.GraphProto) -> list[str]:

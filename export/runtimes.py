@@ -43,11 +43,22 @@ RUNTIMES: dict[str, Runtime] = {
         _runtime(
             "torch-compile", "model.safetensors", "torch.compile fp32", "fp32", "torch_engine:TorchEngine", target=None
         ),
+        _runtime(
+            "torch-qat",
+            "model.safetensors",
+            "torch, few bits simulated",
+            "few bits",
+            "torch_engine:TorchEngine",
+            target=None,
+        ),
         _runtime("onnx", "onnx/model.onnx", "onnx fp32", "fp32", "onnx_engine:OnnxEngine", extra="cpu"),
         _runtime("onnx-fp16", "onnx/model_fp16.onnx", "onnx fp16", "fp16", "onnx_engine:OnnxEngine", extra="cpu"),
         _runtime("onnx-bf16", "onnx/model_bf16.onnx", "onnx bf16", "bf16", "onnx_engine:OnnxEngine", extra="cpu"),
         _runtime("onnx-int8", "onnx/model_int8.onnx", "onnx int8", "int8", "onnx_engine:OnnxEngine", extra="cpu"),
         _runtime("onnx-qdq", "onnx/model_qdq.onnx", "onnx qdq int8", "int8", "onnx_engine:OnnxEngine", extra="cpu"),
+        _runtime(
+            "onnx-nbits", "onnx/model_nbits.onnx", "onnx few bits", "few bits", "onnx_engine:OnnxEngine", extra="cpu"
+        ),
         _runtime(
             "onnx-exits", "onnx/model_exits.onnx", "onnx fp32 with exits", "fp32", "exit_engine:ExitEngine", extra="cpu"
         ),

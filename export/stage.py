@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hf_albert_plus.compression.quantisation import SCHEME
 from hf_albert_plus.errors import InvalidInput, suggest
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.runtimes import RUNTIMES
@@ -16,7 +17,7 @@ from hf_albert_plus.records import RECORD, Record, copy_model, file_sha256, pare
 
 # In the order in which they are made.
 EXPORTS = (
-    "onnx", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-qdq", "onnx-exits", "onnx-int8-exits", "openvino", "openvino-int8", "tensorrt", "triton",
+    "onnx", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-qdq", "onnx-nbits", "onnx-exits", "onnx-int8-exits", "openvino", "openvino-int8", "tensorrt", "triton",
 )  # fmt: skip
 CALIBRATED = ("onnx-qdq", "openvino-int8")
 TENSORRT_SOURCES = ("onnx-fp16", "onnx-bf16", "onnx-qdq")
@@ -105,7 +106,7 @@ def export(
         ScoreError: an int8 export loses more than `max_drop` points.
     """
     settings = settings or ExportSettings()
-    wanted = _wanted(to, settings)
+    wanted = _wanted(to, settings, source)
     if not (source / "config.json").is_file():
         raise InvalidInput(
             "export needs a model directory",
@@ -125,7 +126,7 @@ def export(
     )
 
 
-def _wanted(to: list[str], settings: ExportSettings) -> list[str]:
+def _wanted(to: list[str], settings: ExportSettings, source: Path) -> list[str]:
     """The exports to make, in their order, once the settings allow them."""
     for name in to:
         if name not in EXPORTS:
@@ -150,7 +151,8 @@ def _wanted(to: list[str], settings: ExportSettings) -> list[str]:
             got=f"--data {settings.data} and --task {settings.task}",
             repair="give both, or --texts FILE",
         )
-    calibrated = [name for name in CALIBRATED if name in wanted]
+    is_trained = (source / SCHEME).is_file()
+    calibrated = [name for name in CALIBRATED if name in wanted and not (is_trained and name == "onnx-qdq")]
     if calibrated and settings.texts is None and settings.task is None:
         raise InvalidInput(
             f"{calibrated[0]} is calibrated on real examples",
@@ -174,8 +176,9 @@ def _export(
     source: Path, wanted: list[str], directory: Path, settings: ExportSettings, scorer: Scorer | None
 ) -> dict[str, Any]:
     from hf_albert_plus.checkpoints import open_as_trained
-    from hf_albert_plus.export.exporters import EXPORTERS, Work
+    from hf_albert_plus.export.exporters import EXPORTERS
     from hf_albert_plus.export.graph import applied_passes
+    from hf_albert_plus.export.work import Work
 
     with steps(f"export {source.name}", total=2 + len(wanted)) as begin:
         begin("open")

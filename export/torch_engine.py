@@ -1,4 +1,4 @@
-"""transformers' own model: eager fp32 or bf16, or compiled, with the attention that transformers picks (sdpa)."""
+"""transformers' own model: eager fp32 or bf16, compiled, or rounded as it was trained, with the attention that transformers picks (sdpa)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,8 @@ import torch
 from transformers.utils import ModelOutput
 
 from hf_albert_plus.checkpoints import open_as_trained
+from hf_albert_plus.compression.quantisation import SCHEME, Simulation, read_scheme
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.runtimes import Runtime
 from hf_albert_plus.glue import reads_token_types
@@ -21,6 +23,8 @@ class TorchEngine(Engine):
         self.runtime, self.directory, self.file = runtime, directory, directory / runtime.file
         model: Any = open_as_trained(directory, option="the target")
         self.model = model.to(torch.bfloat16) if runtime.precision == "bf16" else model
+        if runtime.name == "torch-qat":
+            simulate(self.model, directory)
         self.config = self.model.config
         self.forward_model = torch.compile(self.model, dynamic=True) if runtime.name == "torch-compile" else self.model
         types = ("token_type_ids",) if reads_token_types(self.config) else ()
@@ -29,9 +33,23 @@ class TorchEngine(Engine):
     @torch.inference_mode()
     def run(self, tensors: dict[str, torch.Tensor]) -> ModelOutput:
         output: ModelOutput = self.forward_model(**tensors)
-        if self.runtime.precision == "fp32":
+        if self.runtime.precision != "bf16":
             return output
         return type(output)(**{name: value.float() for name, value in output.items()})
+
+
+def simulate(model: Any, directory: Path) -> None:
+    """Lets a model compute on the grids that its directory says it was trained on.
+
+    Raises:
+        InvalidInput: it says of none.
+    """
+    scheme = read_scheme(directory)
+    if scheme is None:
+        raise InvalidInput(
+            f"torch-qat needs {directory / SCHEME}", got="no such file", repair="train for few bits: albert-plus qat"
+        )
+    Simulation.of(model, scheme)
 
 
 __all__ = ["TorchEngine"]

@@ -13,7 +13,7 @@ from .architectures import convert, variants
 from .artefacts import export
 from .augmentation import augment
 from .benches import bench
-from .compression import calibrate, prune, sparsify
+from .compression import calibrate, prune, qat, sparsify
 from .console import notes, print_json, print_table
 from .distillation import distill, split_settings
 from .pretraining import bench_pretrain, pretrain
@@ -185,6 +185,9 @@ app.command(
 app.command(
     epilog="Example: albert-plus sparsify --model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --sparsity 0.6 --epochs 1 --out sparse"
 )(sparsify)
+app.command(
+    epilog="Example: albert-plus qat --model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --bits 2,4 --budget 0.3 --epochs 1 --out few-bits"
+)(qat)
 
 
 app.command(

@@ -16,7 +16,7 @@ def export(
         list[str],
         typer.Option(
             "--to",
-            help="onnx, onnx-fp16, onnx-bf16, onnx-int8, onnx-qdq, onnx-exits, onnx-int8-exits, openvino, openvino-int8, tensorrt or triton; repeat for several.",
+            help="onnx, onnx-fp16, onnx-bf16, onnx-int8, onnx-qdq, onnx-nbits, onnx-exits, onnx-int8-exits, openvino, openvino-int8, tensorrt or triton; repeat for several.",
         ),
     ],
     out: o.Out,
@@ -76,11 +76,14 @@ def _scorer(data: str | None, task: str | None) -> Any:
     if data is None or task is None:
         return None
     from hf_albert_plus.eval.score import score_engine
+    from hf_albert_plus.export.inputs import longest_input
 
     from ..glue import get_task
 
     chosen = get_task(task)
-    return lambda engine: score_engine(engine, data=data, task=chosen)
+    return lambda engine: score_engine(
+        engine, data=data, task=chosen, max_length=min(128, longest_input(engine.config))
+    )
 
 
 def _line(name: str, facts: dict[str, Any]) -> str:
@@ -88,11 +91,14 @@ def _line(name: str, facts: dict[str, Any]) -> str:
     if "models" in facts:
         return f"{name}: {', '.join(facts['models'])}"
     parts = [f"{facts['bytes'] / 1e6:.1f} MB"]
-    if facts["precision"] == "int8":
+    if "quantised_products" in facts:
         parts.append(f"cosine of outputs {facts['least_cosine']:.4f}")
         parts.append(f"{facts['quantised_products']} of {facts['weight_products']} weight products quantised")
         if facts["kept_fp32"]:
             parts.append(f"in fp32: {', '.join(facts['kept_fp32'])}")
+        if "agreement" in facts:
+            seen = facts["agreement"]
+            parts.append(f"{seen['same']} of {seen['predictions']} predictions as trained")
         if facts.get("score") is not None:
             parts.append(f"score {facts['score']:.2f} ({-facts['drop']:+.2f})")
     else:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import InvalidInput
 from . import options as o
 from .console import notes
 from .stages import done, settings_of_task, start
@@ -163,4 +164,62 @@ def sparsify(
     done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
 
 
-__all__ = ["calibrate", "prune", "sparsify"]
+def qat(
+    model: Annotated[str, typer.Option(help="Directory or Hub id of a classifier, or of an encoder.")],
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    bits: Annotated[
+        str,
+        typer.Option(help="Of the blocks' weights: 8, 4, 3 or 2; several, as 2,4,8, to choose from for each block."),
+    ] = "8",
+    budget: Annotated[
+        float | None, typer.Option(help="MB that the packed model may take, where there are several --bits.")
+    ] = None,
+    groups: Annotated[
+        int | None, typer.Option(help="Groups of rows of a weight that share their levels. Default: each row its own.")
+    ] = None,
+    decay: Annotated[float, typer.Option(help="Of the moving averages of the activations' ranges.")] = 0.9999,
+    draws: Annotated[int, typer.Option(help="Parts of the data that curvature is measured on.")] = 5,
+    examples: Annotated[int, typer.Option(help="Examples of each draw.")] = 64,
+    epochs: o.Epochs = None,
+    batch_size: o.BatchSize = None,
+    learning_rate: o.LearningRate = 2e-5,
+    max_length: o.MaxLength = 128,
+    precision: o.Precision = o.PrecisionChoice.auto,
+    seed: o.Seed = 42,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Train for the few bits in which a model will run: 8 (Q8BERT), fewer, or as many for each block as a budget allows (Q-BERT).
+
+    Then: albert-plus export OUT --to onnx-int8, or onnx-nbits for fewer than 8.
+    """
+    from ..compression import QatSettings
+    from ..compression import qat as stage
+    from ..glue import get_task
+
+    chosen = get_task(task)
+    settings = settings_of_task(
+        QatSettings, chosen, bits=_widths(bits), budget=budget, groups=groups, decay=decay, draws=draws, examples=examples,
+        epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, max_length=max_length, precision=precision.value, seed=seed,
+    )  # fmt: skip
+    start(threads)
+    record = stage(model, data=data, task=chosen, output=out, settings=settings)
+    if not as_json and "curvature" in record.result:
+        for block, chosen_bits in record.result["bits"].items():
+            notes.print(f"{block}: {chosen_bits} bits, sensitivity {record.result['curvature'][block][-1]:.3g}")
+    done(record, out, as_json=as_json)
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    """`2,4` -> (2, 4)."""
+    try:
+        return tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise InvalidInput(
+            "--bits must be whole numbers with commas between them", got=repr(text), repair="use --bits 2,4,8"
+        ) from None
+
+
+__all__ = ["calibrate", "prune", "qat", "sparsify"]

@@ -1,7 +1,8 @@
-"""Compression: heads and columns removed, weights set to zero."""
+"""Compression: heads and columns removed, weights set to zero, few bits trained for."""
 
 from .pruning import prune
+from .quantisation import QatSettings, qat
 from .settings import PruneSettings, SparsifySettings
 from .sparsity import sparsify
 
-__all__ = ["PruneSettings", "SparsifySettings", "prune", "sparsify"]
+__all__ = ["PruneSettings", "QatSettings", "SparsifySettings", "prune", "qat", "sparsify"]

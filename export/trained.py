@@ -1,0 +1,79 @@
+"""Graphs of a model that was trained for few bits (`albert-plus qat`): the same levels and ranges as in training, so that what was
+trained is what runs."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+import onnx_ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from hf_albert_plus.compression.quantisation import Scheme
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.graph import INT8_PASSES, apply_passes, save_graph
+from hf_albert_plus.export.int8 import check_counts
+from hf_albert_plus.export.passes import fold_weight_transposes, separate_weights
+from hf_albert_plus.export.products import count_products
+from hf_albert_plus.export.trained_products import TrainedProducts
+
+Form = Literal["int8", "qdq", "nbits"]
+
+
+def write_trained(
+    source: Path, target: Path, *, scheme: Scheme, form: Form, keep_fp32: Collection[str] = ()
+) -> dict[str, Any]:
+    """Writes an fp32 graph with weights, embedding tables and the inputs of products as their scheme has them.
+
+    Args:
+        source: an fp32 graph from `export_graph`.
+        form: `int8`, the products that the dynamic graph has, with steps that are known: the operator that onnxruntime makes of a
+            dynamic product, its scales and its bias, and does not make by itself where the steps are constants; `qdq`, standard
+            operators around a MatMul in floating point, symmetric; `nbits`, onnxruntime's product of packed weights.
+        keep_fp32: names of products to leave as they are.
+
+    Returns:
+        Counts for the record.
+
+    Raises:
+        InvalidInput: a form that the scheme's bits do not run in.
+        QuantisationError: another weight product stayed in fp32; the target is removed.
+    """
+    if form != "nbits" and not scheme.is_int8:
+        raise InvalidInput(
+            "int8 graphs hold weights of 8 bits, with a step for each row or one for all",
+            got=", ".join(
+                sorted({f"{grid.bits} bits in {grid.groups or 'rows as'} groups" for grid in scheme.weights.values()})
+            ),
+            repair="export onnx-nbits",
+        )
+    names = count_products(onnx.load(source).graph).fp32
+    model = onnx_ir.load(source)
+    fold_weight_transposes(model, copy_tied=True)
+    apply_passes(model, INT8_PASSES)
+    separate_weights(model, keep_fp32)
+    writer = TrainedProducts(model, scheme)
+    write: dict[Form, Callable[[onnx_ir.Node, str], None]] = {
+        "int8": writer.int8, "qdq": writer.qdq, "nbits": writer.nbits,
+    }  # fmt: skip
+    for node in [node for node in model.graph if node.op_type == "MatMul"]:
+        name = node.name or ""
+        if name in scheme.products and name not in keep_fp32:
+            write[form](node, name)
+    for node in [node for node in model.graph if node.op_type == "Gather"]:
+        writer.table(node)
+    RemoveUnusedNodesPass()(model)
+    if form != "qdq":
+        model.graph.opset_imports["com.microsoft"] = 1
+    save_graph(model, target)
+    counts = check_counts(target, names, keep_fp32=keep_fp32)
+    bits = [scheme.grid_of(name).bits for name in names if name not in keep_fp32]
+    return {
+        **counts,
+        "ranges": "as trained",
+        "products_of_bits": {str(width): bits.count(width) for width in sorted(set(bits))},
+        **({"bits_in_wider_kernels": {"3": 4}} if form == "nbits" and 3 in bits else {}),
+    }
+
+
+__all__ = ["Form", "write_trained"]

@@ -1,0 +1,166 @@
+"""Products and tables of a graph, rewritten on the grids of a scheme. O outputs of a product, I inputs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import onnx_ir
+import torch
+
+from hf_albert_plus.compression.quantisation import Scheme
+from hf_albert_plus.compression.quantisation.packing import pack, unsigned_levels
+from hf_albert_plus.compression.quantisation.rounding import activation_scale
+from hf_albert_plus.export.initializers import store
+
+_CONTRIB = "com.microsoft"
+# What onnxruntime's n-bit product has kernels for on a CPU, and lengths of its blocks.
+_KERNEL_BITS = (2, 4, 8)
+_BLOCKS = (16, 32, 64, 128, 256)
+
+
+@dataclass
+class TrainedProducts:
+    """Rewrites nodes of one graph, in the order in which they run; what several of them read is stored and computed once."""
+
+    model: onnx_ir.Model
+    scheme: Scheme
+    _made: dict[str, onnx_ir.Value] = field(default_factory=dict)
+
+    def int8(self, node: onnx_ir.Node, name: str) -> None:
+        """`MatMulIntegerToFloat` of unsigned inputs, as the dynamic graph has them, with the bias."""
+        scale, zero = self._step(name, numpy.uint8(128))
+        levels, weight_scale = self._weight(node, name)
+        inputs = [self._levels(node, scale, zero), levels, scale, weight_scale, zero, None]
+        self._with_bias(node, "MatMulIntegerToFloat", inputs)
+
+    def qdq(self, node: onnx_ir.Node, name: str) -> None:
+        """QuantizeLinear and DequantizeLinear before a MatMul, all zeros 0."""
+        levels, weight_scale = self._weight(node, name)
+        weight = self._once(node, "DequantizeLinear", [levels, weight_scale], {"axis": 1})
+        node.replace_input_with(0, self._there_and_back(node, name, numpy.int8(0)))
+        node.replace_input_with(1, weight)
+
+    def nbits(self, node: onnx_ir.Node, name: str) -> None:
+        """`MatMulNBits`. Its blocks are parts of a row, which all have the row's scale and zero here."""
+        grid, key = self.scheme.grid_of(name), _weight_of(node).name
+        bits = next(kernel for kernel in _KERNEL_BITS if kernel >= grid.bits)
+        level_OI, scale_O, zero_O = unsigned_levels(_values(_weight_of(node)).T, grid)
+        rows, columns = level_OI.shape
+        block = min(_BLOCKS, key=lambda size: -(-columns // size) * (size * bits // 8 + 4))
+        blocks = -(-columns // block)
+        # What fills the last block up meets no input.
+        filled_OI = numpy.pad(level_OI, ((0, 0), (0, blocks * block - columns)))
+        inputs = [
+            self._there_and_back(node, name, numpy.uint8(128)),
+            store(self.model, f"{key}.levels", pack(filled_OI, bits).reshape(rows, blocks, block * bits // 8)),
+            store(self.model, f"{key}.scale", scale_O[:, None].repeat(blocks, axis=1)),
+            store(self.model, f"{key}.zero", pack(zero_O[:, None].repeat(blocks, axis=1), bits)),
+            None,
+        ]
+        self._with_bias(node, "MatMulNBits", inputs, {"K": columns, "N": rows, "bits": bits, "block_size": block})
+
+    def table(self, node: onnx_ir.Node) -> None:
+        """Rows of an embedding are looked up as levels, then scaled."""
+        table = node.inputs[0]
+        grid = None if table is None else self.scheme.tables.get((table.name or "").removesuffix(".weight"))
+        if table is None or grid is None:
+            return
+        level_OI, scale_O, _ = unsigned_levels(_values(table), grid)
+        inputs = [store(self.model, f"{table.name}.levels", _signed(level_OI)), *node.inputs[1:]]
+        lookup = onnx_ir.node("Gather", inputs, name=node.name, attributes=dict(node.attributes))
+        scale = store(self.model, f"{table.name}.scale", scale_O[0])
+        _replace(self.model, node, [lookup, onnx_ir.node("DequantizeLinear", [lookup.outputs[0], scale])])
+
+    def _weight(self, node: onnx_ir.Node, name: str) -> tuple[onnx_ir.Value, onnx_ir.Value]:
+        """Levels `[I, O]`, int8, and scales `[O]`."""
+        weight = _weight_of(node)
+        level_OI, scale_O, _ = unsigned_levels(_values(weight).T, self.scheme.grid_of(name))
+        return (
+            store(self.model, f"{weight.name}.levels", _signed(level_OI).T),
+            store(self.model, f"{weight.name}.scale", scale_O),
+        )
+
+    def _step(self, name: str, zero: Any) -> tuple[onnx_ir.Value, onnx_ir.Value]:
+        """The step and the zero of a product's input, scalars."""
+        scale = activation_scale(torch.tensor(self.scheme.products[name].largest, dtype=torch.float32)).numpy()
+        return store(self.model, f"step {scale.item()!r}", scale), store(self.model, f"zero {zero}", numpy.array(zero))
+
+    def _levels(self, node: onnx_ir.Node, scale: onnx_ir.Value, zero: onnx_ir.Value) -> onnx_ir.Value:
+        return self._once(node, "QuantizeLinear", [node.inputs[0], scale, zero])
+
+    def _there_and_back(self, node: onnx_ir.Node, name: str, zero: Any) -> onnx_ir.Value:
+        scale, stored_zero = self._step(name, zero)
+        return self._once(node, "DequantizeLinear", [self._levels(node, scale, stored_zero), scale, stored_zero])
+
+    def _once(
+        self,
+        before: onnx_ir.Node,
+        operator: str,
+        inputs: Sequence[onnx_ir.Value | None],
+        attributes: dict[str, Any] | None = None,
+    ) -> onnx_ir.Value:
+        """The output of a node before the first that reads it."""
+        key = " ".join([operator, *(str(value.name) for value in inputs if value is not None)])
+        if key not in self._made:
+            node = onnx_ir.node(operator, inputs, attributes=attributes)
+            node.outputs[0].name = key
+            self.model.graph.insert_before(before, node)
+            self._made[key] = node.outputs[0]
+        return self._made[key]
+
+    def _with_bias(
+        self,
+        node: onnx_ir.Node,
+        operator: str,
+        inputs: list[onnx_ir.Value | None],
+        attributes: dict[str, Any] | None = None,
+    ) -> None:
+        """Puts an operator in the place of a product, and of the sum with its bias where one follows."""
+        last, bias = node, None
+        readers = [reader for reader, _ in node.outputs[0].uses()]
+        if len(readers) == 1 and readers[0].op_type == "Add":
+            others = [value for value in readers[0].inputs if value is not node.outputs[0]]
+            if len(others) == 1 and others[0] is not None and others[0].const_value is not None:
+                last, bias = readers[0], others[0]
+        product = onnx_ir.node(
+            operator,
+            [*inputs, bias] if bias is not None else inputs,
+            attributes=attributes,
+            domain=_CONTRIB,
+            name=node.name,
+        )
+        _replace(self.model, last, [product])
+        if last is not node:
+            self.model.graph.remove(node, safe=True)
+
+
+def _weight_of(node: onnx_ir.Node) -> onnx_ir.Value:
+    weight = node.inputs[1]
+    if weight is None or weight.const_value is None:
+        raise ValueError(f"{node.name} reads no stored weight")
+    return weight
+
+
+def _values(stored: onnx_ir.Value) -> torch.Tensor:
+    if stored.const_value is None:
+        raise ValueError(f"{stored.name} is not stored in the graph")
+    return torch.from_numpy(stored.const_value.numpy().copy())
+
+
+def _signed(level_OI: numpy.ndarray) -> numpy.ndarray:
+    """Levels around 128 -> around 0, int8."""
+    return (level_OI.astype(numpy.int16) - 128).astype(numpy.int8)
+
+
+def _replace(model: onnx_ir.Model, node: onnx_ir.Node, nodes: Sequence[onnx_ir.Node]) -> None:
+    """Puts nodes in the place of one; the last makes what it made."""
+    was, now = node.outputs[0], nodes[-1].outputs[0]
+    model.graph.insert_before(node, nodes)
+    name = was.name
+    onnx_ir.convenience.replace_all_uses_with(was, now, replace_graph_outputs=True)
+    now.name, now.type, now.shape = name, was.type, was.shape
+    model.graph.remove(node, safe=True)
+
+
+__all__ = ["TrainedProducts"]

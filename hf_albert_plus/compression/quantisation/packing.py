@@ -1,0 +1,84 @@
+"""A model in as many bits as its scheme gives it, on disk: levels packed without gaps, scales and zeros of their groups."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from .rounding import Grid, levels_of, row_groups
+from .scheme import Scheme
+
+PACKED = "packed/model.safetensors"
+
+
+def unsigned_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """Levels as whole numbers from 0 `[O, I]`, uint8, with the scale `[O]`, fp32, and the zero `[O]`, uint8, of each row."""
+    level_OI, steps = levels_of(weight_OI.detach(), grid)
+    offset = 128 if grid.bits == 8 else 0
+    level_OI, zero_O1 = ((tensor + offset).to(torch.uint8) for tensor in (level_OI, steps.zero_O1))
+    return level_OI.numpy(), steps.scale_O1[:, 0].numpy(), zero_O1[:, 0].numpy()
+
+
+def pack(level_OI: numpy.ndarray, bits: int) -> numpy.ndarray:
+    """Levels of every row one after another, the lowest bit first: `[O, ⌈I·bits/8⌉]`, uint8."""
+    bit_OIb = (level_OI[..., None] >> numpy.arange(bits, dtype=numpy.uint8)) & 1
+    return numpy.packbits(bit_OIb.reshape(len(level_OI), -1), axis=1, bitorder="little")
+
+
+def unpack(packed: numpy.ndarray, bits: int, columns: int) -> numpy.ndarray:
+    """What `pack` packed, `[O, I]`, uint8."""
+    bit_OIb = numpy.unpackbits(packed, axis=1, count=columns * bits, bitorder="little").reshape(-1, columns, bits)
+    return (bit_OIb << numpy.arange(bits, dtype=numpy.uint8)).sum(axis=-1, dtype=numpy.uint8)
+
+
+def packed_bytes(weight_OI: torch.Tensor, grid: Grid) -> int:
+    """What a weight takes packed, with its scales and zeros."""
+    rows, columns = weight_OI.shape
+    groups = int(row_groups(rows, grid.groups)[-1]) + 1
+    return rows * -(-columns * grid.bits // 8) + 5 * groups
+
+
+def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
+    """Writes the weights of a model packed; biases and norms stay in fp32."""
+    grids = {f"{module}.weight": grid for module, grid in {**scheme.weights, **scheme.tables}.items()}
+    tensors, facts = {}, {}
+    for name, tensor in model.state_dict().items():
+        if name not in grids:
+            tensors[name] = tensor.contiguous()
+            continue
+        grid, (rows, columns) = grids[name], tensor.shape
+        level_OI, scale_O, zero_O = unsigned_levels(tensor, grid)
+        first_G = numpy.unique(row_groups(rows, grid.groups).numpy(), return_index=True)[1]
+        for part, values in (
+            ("levels", pack(level_OI, grid.bits)),
+            ("scale", scale_O[first_G]),
+            ("zero", zero_O[first_G]),
+        ):
+            tensors[f"{name}.{part}"] = torch.from_numpy(values)
+        facts[name] = {"bits": grid.bits, "groups": grid.groups, "columns": columns}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    save_file(tensors, temporary, metadata={"format": "pt", "packed": json.dumps(facts)})
+    os.replace(temporary, path)
+
+
+def read_packed(path: Path) -> dict[str, torch.Tensor]:
+    """The state dict of a packed model in fp32: every weight the value that its levels stand for."""
+    with safe_open(path, framework="pt") as stored:
+        facts = json.loads(stored.metadata()["packed"])
+        parts = tuple(f"{name}.{part}" for name in facts for part in ("levels", "scale", "zero"))
+        state = {name: stored.get_tensor(name) for name in stored.keys() if name not in parts}  # noqa: SIM118
+        for name, fact in facts.items():
+            packed, scale_G, zero_G = (stored.get_tensor(f"{name}.{part}") for part in ("levels", "scale", "zero"))
+            level_OI = torch.from_numpy(unpack(packed.numpy(), fact["bits"], fact["columns"])).float()
+            group_O = row_groups(len(level_OI), fact["groups"])
+            state[name] = (level_OI - zero_G.float()[group_O][:, None]) * scale_G[group_O][:, None]
+    return state
+
+
+__all__ = ["PACKED", "pack", "packed_bytes", "read_packed", "unpack", "unsigned_levels", "write_packed"]

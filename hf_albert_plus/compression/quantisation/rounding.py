@@ -1,0 +1,114 @@
+"""Rounding to few levels, with straight-through gradients. O rows of a weight (its outputs), I columns."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+BITS = (2, 3, 4, 8)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The levels of a weight.
+
+    At 8 bits they are symmetric, -127 to 127, as in Q8BERT and as int8 products want them; of the few levels that fewer bits have
+    none may be wasted, so they reach from a group's least to its largest value, with a zero of their own (Q-BERT, eq. 2).
+
+    Attributes:
+        bits: 2, 3, 4 or 8.
+        groups: groups of consecutive rows that share their levels; None: every row has its own.
+    """
+
+    bits: int = 8
+    groups: int | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return (-127, 127) if self.bits == 8 else (0, 2**self.bits - 1)
+
+
+class Steps(NamedTuple):
+    """How levels become values: `(level - zero) * scale`, of every row `[O, 1]`."""
+
+    scale_O1: torch.Tensor
+    zero_O1: torch.Tensor
+
+
+def row_groups(rows: int, groups: int | None) -> torch.Tensor:
+    """The group of each row, `[O]`: as many consecutive ones in each as can be."""
+    count = min(rows, groups or rows)
+    return torch.arange(rows) * count // rows
+
+
+def steps_of(weight_OI: torch.Tensor, grid: Grid) -> Steps:
+    """Scales and zeros from the least and largest values of every group."""
+    group_O = row_groups(len(weight_OI), grid.groups).to(weight_OI.device)
+    low_O, high_O = (found.float() for found in weight_OI.aminmax(dim=1))
+    groups = int(group_O[-1]) + 1
+    low_G = low_O.new_zeros(groups).scatter_reduce(0, group_O, low_O, "amin", include_self=True)
+    high_G = high_O.new_zeros(groups).scatter_reduce(0, group_O, high_O, "amax", include_self=True)
+    least, most = grid.bounds
+    if grid.bits == 8:
+        scale_G, zero_G = torch.maximum(-low_G, high_G) / most, torch.zeros_like(low_G)
+    else:
+        scale_G = (high_G - low_G) / (most - least)
+        zero_G = torch.where(scale_G > 0, (-low_G / scale_G).round(), 0)
+    scale_G = torch.where(scale_G > 0, scale_G, 1.0)
+    return Steps(scale_G[group_O][:, None], zero_G[group_O][:, None])
+
+
+def levels_of(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, Steps]:
+    """The level of every weight, whole numbers in fp32 within the grid's bounds, and what they stand for."""
+    steps = steps_of(weight_OI, grid)
+    return (weight_OI / steps.scale_O1).round().add(steps.zero_O1).clamp(*grid.bounds), steps
+
+
+class _RoundedWeight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight_OI: torch.Tensor, grid: Grid) -> torch.Tensor:
+        level_OI, steps = levels_of(weight_OI, grid)
+        return level_OI.sub_(steps.zero_O1).mul_(steps.scale_O1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0], None
+
+
+class _RoundedActivation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return hidden.div(scale).round_().clamp_(-128, 127).mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0], None
+
+
+def round_weight(weight_OI: torch.Tensor, grid: Grid) -> torch.Tensor:
+    """The nearest values that a grid has, in fp32. The gradient passes as if nothing were rounded (the straight-through estimator of
+    Q8BERT, eq. 4)."""
+    return _RoundedWeight.apply(weight_OI, grid)
+
+
+def activation_scale(largest: torch.Tensor) -> torch.Tensor:
+    """The step of 8-bit activations whose largest magnitude is `largest` (Q8BERT, eq. 1). A range that was never seen has a step of 1."""
+    return torch.where(largest > 0, largest / 127, 1.0)
+
+
+def round_activation(hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The nearest multiples of `scale` that int8 has, -128 to 127 of them as ONNX saturates, in fp32; the gradient passes."""
+    return _RoundedActivation.apply(hidden.float(), scale)
+
+
+__all__ = [
+    "BITS",
+    "Grid",
+    "Steps",
+    "activation_scale",
+    "levels_of",
+    "round_activation",
+    "round_weight",
+    "row_groups",
+    "steps_of",
+]
