@@ -3,7 +3,7 @@
 import re
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -59,26 +59,45 @@ def parse_batching(text: str) -> Batching:
     return Batching(token_budget=int(match[1] or TOKEN_BUDGET))
 
 
+class Answers(NamedTuple):
+    """What an engine says of rows, in their order.
+
+    Attributes:
+        logits: `[examples, num_labels]`; rows in no batch have NaN.
+        layers: that each row ran, `[examples]`, of an engine with exits.
+    """
+
+    logits: numpy.ndarray
+    layers: numpy.ndarray | None
+
+
 def timed_predictions(
     engines: dict[Batching, tuple[Engine, int]], encoded: Any, tokenizer: Any, *, rounds: int, what: str
-) -> tuple[numpy.ndarray, dict[str, list[float]]]:
-    """Logits of the first way of batching, and each way's seconds in every round, the ways in turns."""
+) -> tuple[Answers, dict[str, list[float]]]:
+    """Answers of the first way of batching, and each way's seconds in every round, the ways in turns."""
     plans, rows = {way: way.of(encoded["length"]) for way in engines}, encoded.to_list()
     ways = list(engines)
     samples: dict[str, list[float]] = {str(way): [] for way in ways}
-    logits = numpy.empty(0)
+    answers = Answers(numpy.empty(0), None)
     for turn in range(rounds):
         for way in ways[turn % len(ways) :] + ways[: turn % len(ways)]:
             engine, streams = engines[way]
             predict(engine, rows, tokenizer, plans[way][:2], streams=streams, description=f"warm up {what}")
             start = time.perf_counter()
-            found = predict(engine, rows, tokenizer, plans[way], streams=streams, description=f"score {what} {way}")
+            found = answer(engine, rows, tokenizer, plans[way], streams=streams, description=f"score {what} {way}")
             samples[str(way)].append(time.perf_counter() - start)
-            logits = found if way is ways[0] else logits
-    return logits, samples
+            answers = found if way is ways[0] else answers
+    return answers, samples
 
 
 def predict(
+    engine: Engine, rows: list[dict[str, Any]], tokenizer: Any, batches: list[list[int]], **how: Any
+) -> numpy.ndarray:
+    """The logits of `answer`."""
+    return answer(engine, rows, tokenizer, batches, **how).logits
+
+
+def answer(
     engine: Engine,
     rows: list[dict[str, Any]],
     tokenizer: Any,
@@ -86,8 +105,8 @@ def predict(
     *,
     streams: int = 1,
     description: str | None = "predict",
-) -> numpy.ndarray:
-    """Logits `[examples, num_labels]` in the order of the rows; rows in no batch get NaN."""
+) -> Answers:
+    """Runs batches of encoded rows."""
     outputs = run_batches(
         engine,
         rows,
@@ -97,7 +116,10 @@ def predict(
         description=description,
     )
     nothing = numpy.full(engine.config.num_labels or 1, numpy.nan, dtype=numpy.float32)
-    return numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
+    logits = numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
+    if not all(output and "layers" in output for output in outputs):
+        return Answers(logits, None)
+    return Answers(logits, numpy.array([int(output["layers"]) for output in outputs]))
 
 
-__all__ = ["Batching", "parse_batching", "predict", "timed_predictions"]
+__all__ = ["Answers", "Batching", "answer", "parse_batching", "predict", "timed_predictions"]

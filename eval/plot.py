@@ -91,6 +91,28 @@ def task_bars_svg(table: Table, task: str) -> str | None:
         return _svg(figure)
 
 
+def depth_svg(record: dict[str, Any]) -> str:
+    """Score against the layers that rows run in the mean, for every threshold that `albert-plus calibrate` tried, with the one it
+    found.
+
+    Args:
+        record: the result of the calibration.
+    """
+    curve, found = record["curve"], record["found_on"]
+    with _Figure(height=3.4) as (figure, panel):
+        panel.plot(
+            [depth for _, depth, _ in curve], [score for *_, score in curve], color=_COLOURS[0], linewidth=1, marker="."
+        )
+        panel.axhline(found["full_score"], color="#888888", linewidth=1, linestyle="--", label="all layers")
+        threshold = f"threshold {record['threshold']:.3g}"
+        panel.scatter(found["average_layers"], found["score"], color=_COLOURS[1], s=60, zorder=3, label=threshold)
+        panel.set_xlabel(f"layers that a row runs in the mean, of {record['layers'][-1]}")
+        panel.set_ylabel(f"score on {found['rows']} rows")
+        panel.grid()
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        return _svg(figure)
+
+
 class _Figure:
     """A figure with one panel, closed at its end."""
 
@@ -161,4 +183,4 @@ def _colour(table: Table, row: Row) -> str:
     return _COLOURS[names.index(row.name) % len(_COLOURS)]
 
 
-__all__ = ["distribution_svg", "frontier_svg", "task_bars_svg"]
+__all__ = ["depth_svg", "distribution_svg", "frontier_svg", "task_bars_svg"]

@@ -43,7 +43,8 @@ def score_targets(
     Returns:
         A JSON-ready document: a row for each label and split with its metrics in points (the median of its runs), their
         bootstrap intervals, and its runs: predictions, metrics, seed, the model's hash, and the median seconds that
-        inference took, tokenisation left out and padding included. The labels stand beside the rows.
+        inference took, tokenisation left out and padding included; the layers that a row of text ran in the mean, where there are
+        exits. The labels stand beside the rows.
     """
     configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
     for directory, config in configs.items():
@@ -66,8 +67,8 @@ def score_targets(
         for row_name, split in splits.items():
             encoded = encode(split, task, tokenizer, max_length=max_length)
             what = f"{target.label} {row_name}"
-            logits, samples = timed_predictions(engines, encoded, tokenizer, rounds=rounds, what=what)
-            predicted = predictions(logits, task)
+            answers, samples = timed_predictions(engines, encoded, tokenizer, rounds=rounds, what=what)
+            predicted = predictions(answers.logits, task)
             run = {
                 "directory": str(target.directory),
                 "seed": training_record(target.directory).get("settings", {}).get("seed"),
@@ -84,6 +85,7 @@ def score_targets(
                 "model_sha256": model_hash(target.directory, target.runtime),
                 "architecture_sha256": architecture_hash(engine),
                 "predictions": to_json(predicted, task),
+                **({} if answers.layers is None else {"average_layers": round(float(answers.layers.mean()), 4)}),
             }
             runs.setdefault((target.label, row_name), []).append(run)
     named = {target.label: target for target in reversed(targets)}

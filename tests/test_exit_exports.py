@@ -54,6 +54,8 @@ def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, da
     assert result["found_on"]["score"] >= result["found_on"]["full_score"] - 3 - 1e-9
     depths = [layers for _, layers, _ in result["curve"]]
     assert depths == sorted(depths)
+    svg = (tmp_path / "c" / "score_by_depth.svg").read_text()
+    assert all(f">{text}</text>" in svg for text in ("all layers", f"threshold {result['threshold']:.3g}"))
     weights = AlbertPlusForSequenceClassification.from_pretrained(folder / "exits").state_dict()
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
 
@@ -95,7 +97,19 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
         torch.testing.assert_close(engine(**batch).logits, model(**batch).logits, atol=1e-5, rtol=1e-5)
     assert engine(**batch).layers.tolist() == [4, 4, 4]
     words = ("--task", "sst2", "--data", data_dir, "--max-length", 32)
-    invoke("eval", *(f"{tmp_path / 'e'}:{name}" for name in exports), *words)
+    invoke(
+        "eval",
+        tmp_path / "e",
+        *(f"{tmp_path / 'e'}:{name}" for name in exports),
+        *words,
+        "--json",
+        tmp_path / "scores.json",
+    )
+    torch_row, fp32, _ = (row["runs"][0] for row in json.loads((tmp_path / "scores.json").read_text())["rows"])
+    rows = load_split(str(data_dir), get_task("sst2"), "validation")["sentence"][:]
+    alone = [int(run_with_exits(model, rule, **tokenizer([text], return_tensors="pt")).layers_B) for text in rows]
+    assert fp32["average_layers"] == pytest.approx(sum(alone) / len(alone), abs=1e-4)
+    assert "average_layers" not in torch_row
 
 
 @pytest.mark.parametrize("with_exits", ["loop"], indirect=True)

@@ -107,6 +107,7 @@ def calibrate(
 ) -> None:
     """Find the earliest exits at which a classifier loses no more than it may."""
     from hf_albert_plus.eval.metrics import first_metric
+    from hf_albert_plus.eval.plot import depth_svg
 
     from ..compression.exits import CalibrateSettings, calibrate_exits
     from ..glue import get_task
@@ -118,7 +119,7 @@ def calibrate(
     start(threads)
     record = calibrate_exits(
         model, data=data, task=chosen, output=out, settings=settings,
-        score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen),
+        score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
         for name in ("found_on", "others"):

@@ -101,6 +101,7 @@ def _print(document: dict[str, Any], task: Any) -> None:
         dict.fromkeys(way["batching"] for row in document["rows"] for way in row["runs"][0].get("throughput", ()))
     )
     several = any(len(row["runs"]) > 1 for row in document["rows"])
+    has_exits = any("average_layers" in row["runs"][0] for row in document["rows"])
     rows = []
     for row in document["rows"]:
         cells = [row["label"], row["task"], row["split"], str(row["examples"])]
@@ -108,10 +109,12 @@ def _print(document: dict[str, Any], task: Any) -> None:
         for metric in task.metrics:
             cells += [_points(row["metrics"][metric]), *([_range(row["spread"][metric])] if several else [])]
             cells.append(_range(row["intervals"][metric]))
+        cells += [_layers(row["runs"])] if has_exits else []
         cells += [f"{speed['sentences_per_s']:.0f}" for speed in row["runs"][0].get("throughput", ())]
         rows.append(cells)
     metrics = [column for metric in task.metrics for column in (metric, *(["range"] if several else []), "95 %")]
     header = ["model", "task", "split", "examples", *(["seeds"] if several else []), *metrics]
+    header += ["average layers"] if has_exits else []
     print_rows([*header, *(f"sentences/s {way}" for way in ways)], rows)
     for row in document["rows"]:
         if row["examples"] != row["glue_examples"]:
@@ -119,6 +122,12 @@ def _print(document: dict[str, Any], task: Any) -> None:
                 f"{row['task']} {row['split']}: {row['examples']} rows, GLUE has {row['glue_examples']}", markup=False
             )
             break
+
+
+def _layers(runs: list[dict[str, Any]]) -> str:
+    """Layers that a row of text ran in the mean over all runs."""
+    found = [run["average_layers"] for run in runs if "average_layers" in run]
+    return f"{sum(found) / len(found):.2f}" if found else "all"
 
 
 def _points(value: float | None) -> str:

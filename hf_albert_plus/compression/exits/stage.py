@@ -10,7 +10,7 @@ import torch
 from ...errors import InvalidInput, check_known, check_values
 from ...finetune import task_rows
 from ...glue import Task, data_parent
-from ...records import Record, copy_model, parent, run_stage
+from ...records import Record, copy_model, parent, run_stage, write_text
 from .calibration import calibrate
 from .criteria import Criterion, Kind, taken_exits
 
@@ -48,7 +48,14 @@ class CalibrateSettings:
 
 
 def calibrate_exits(
-    model: Path, *, data: str, task: Task, output: Path, settings: CalibrateSettings, score: Score
+    model: Path,
+    *,
+    data: str,
+    task: Task,
+    output: Path,
+    settings: CalibrateSettings,
+    score: Score,
+    plot: Callable[[dict[str, Any]], str] | None = None,
 ) -> Record:
     """Finds the threshold with which rows run the fewest layers and lose at most `max_drop` points, and puts it into the config, where
     exports with exits read it.
@@ -56,6 +63,7 @@ def calibrate_exits(
     Args:
         model: directory of a classifier with exits.
         score: points of the task's first metric.
+        plot: what came out -> an SVG of score against depth, written beside the model.
 
     Raises:
         InvalidInput: no exits, or a criterion that the task has no numbers for.
@@ -89,7 +97,7 @@ def calibrate_exits(
         copy_model(model, directory)
         config.exit_criterion, config.exit_threshold = settings.criterion, found.criterion.threshold
         config.save_pretrained(directory)
-        return {
+        result = {
             "threshold": found.criterion.threshold,
             "layers": layers,
             "found_on": _judged(logits_JBC[:, chosen], found.criterion, layers, score, [labels[i] for i in chosen]),
@@ -97,6 +105,9 @@ def calibrate_exits(
             "curve": [list(each) for each in found.tried],
             "parameters": classifier.num_parameters(),
         }
+        if plot is not None:
+            write_text(directory / "score_by_depth.svg", plot(result))
+        return result
 
     return run_stage(
         "calibrate",
