@@ -1,17 +1,20 @@
 """The exports with exits: put together, checked against torch's exits, and counted."""
 
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import onnx
 import torch
 
 from hf_albert_plus.compression.exits import Criterion, run_with_exits
 from hf_albert_plus.errors import InvalidInput, ParityError
+from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.exit_graph import assemble_loop, assemble_segments
 from hf_albert_plus.export.exit_parts import export_segments, export_start, export_step, steps_of
 from hf_albert_plus.export.int8 import quantise
-from hf_albert_plus.export.parity import LEAST_COSINE, TOLERANCES
+from hf_albert_plus.export.parity import LEAST_COSINE, TOLERANCES, onnx_runner
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.records import CHECKPOINTS
 
@@ -19,11 +22,19 @@ if TYPE_CHECKING:
     from hf_albert_plus.export.work import Work
 
 
+Forms = dict[str, onnx.ModelProto]
+# Rounds in which the forms are timed in turns, and batches that each runs.
+_ROUNDS = 7
+_BATCHES = 8
+
+
 def write_exits(work: "Work", name: str) -> dict[str, Any]:
-    """Writes the graph of the model with its exits, a loop where its blocks repeat and segments where not, and says which and why.
+    """Writes the graph of the model with its exits, and says which form it took and why: a loop where blocks repeat from exit to exit and
+    it is as fast, else segments.
 
     Raises:
-        InvalidInput: a model without exits, or without the threshold that `albert-plus calibrate` finds.
+        InvalidInput: a model without exits, or without the threshold that `albert-plus calibrate` finds; or a loop asked for where
+            there is none.
         ParityError: rows leave elsewhere, or with other logits, than in torch.
     """
     model: Any = work.model
@@ -35,44 +46,59 @@ def write_exits(work: "Work", name: str) -> dict[str, Any]:
             repair="train exits (albert-plus distill --method fastbert --phases exits), then albert-plus calibrate",
         )
     criterion = Criterion(config.exit_criterion, config.exit_threshold)
-    why = None
-    try:
-        steps_of(config)
-    except InvalidInput as error:
-        why = f"{error.rule}, got {error.got}"
-    is_int8 = RUNTIMES[name].precision == "int8"
-    with tempfile.TemporaryDirectory() as folder:
-        counts: dict[str, Any] = {}
-        parts = _traced(work, loop=why is None)
-        if is_int8:
-            parts, counts = _quantised(parts, Path(folder))
-        rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}
-        proto = (
-            assemble_loop(parts[0], parts[1], model, **rule)
-            if why is None
-            else assemble_segments(parts[0], parts[1:], model, **rule)
-        )
+    forms, facts = _forms(work, criterion, is_int8=RUNTIMES[name].precision == "int8")
+    if len(forms) > 1:
+        facts["milliseconds"] = _milliseconds(work, forms)
+    form = min(forms, key=lambda form: facts.get("milliseconds", {}).get(form, 0.0))
     work.path(name).parent.mkdir(parents=True, exist_ok=True)
-    work.path(name).write_bytes(proto.SerializeToString())
-    form = {"form": "loop"} if why is None else {"form": "segments", "no_loop": why}
+    work.path(name).write_bytes(forms[form].SerializeToString())
     return {
-        **form,
+        "form": form,
         "criterion": criterion.kind,
         "threshold": criterion.threshold,
-        **counts,
+        **facts,
         **_compare(work, name, criterion),
     }
 
 
-def _traced(work: "Work", *, loop: bool) -> list[Path]:
+def _forms(work: "Work", criterion: Criterion, *, is_int8: bool) -> tuple[Forms, dict[str, Any]]:
+    """The graphs to choose from, and what is to be said of them."""
+    model, wanted, facts = work.model, work.settings.exit_form, {}
+    try:
+        steps_of(model.config)
+    except InvalidInput as error:
+        if wanted == "loop":
+            raise
+        wanted, facts = "segments", {"no_loop": f"{error.rule}, got {error.got}"}
+    names = ("loop", "segments") if wanted == "auto" else (wanted,)
+    rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}
+    forms: Forms = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for form in names:
+            start, after = _traced(work, form)
+            if is_int8:
+                (start, *after), counts = _quantised([start, *after], Path(folder))
+                facts |= counts
+            forms[form] = (
+                assemble_loop(start, after[0], model, **rule)
+                if form == "loop"
+                else assemble_segments(start, after, model, **rule)
+            )
+    return forms, facts
+
+
+def _traced(work: "Work", form: str) -> tuple[Path, list[Path]]:
     """The start and what follows, in fp32, traced once for all exports."""
     folder = work.directory / CHECKPOINTS / "exits"
-    if not work.exit_parts:
-        folder.mkdir(parents=True)
-        start = export_start(work.model, folder / "start.onnx")
-        after = [export_step(work.model, folder / "step.onnx")] if loop else export_segments(work.model, folder)
-        work.exit_parts = [start, *after]
-    return work.exit_parts
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = work.exit_parts
+    if "start" not in parts:
+        parts["start"] = [export_start(work.model, folder / "start.onnx")]
+    if form not in parts:
+        parts[form] = (
+            [export_step(work.model, folder / "step.onnx")] if form == "loop" else export_segments(work.model, folder)
+        )
+    return parts["start"][0], parts[form]
 
 
 def _quantised(parts: list[Path], folder: Path) -> tuple[list[Path], dict[str, Any]]:
@@ -83,6 +109,24 @@ def _quantised(parts: list[Path], folder: Path) -> tuple[list[Path], dict[str, A
         for key in counts:
             counts[key] += found[key]
     return [folder / part.name for part in parts], counts
+
+
+def _milliseconds(work: "Work", forms: Forms) -> dict[str, float]:
+    """What each form takes for the examples, or for the cases where there are none, one by one and as batches: the least of several
+    rounds, in which they take turns."""
+    threads = work.settings.threads or physical_cores()
+    runs = {form: onnx_runner(proto.SerializeToString(), threads=threads) for form, proto in forms.items()}
+    batches = list(work.example_batches())[:_BATCHES] or [case.tensors for case in work.cases if "real" in case.what]
+    batches = batches or [case.tensors for case in work.cases]
+    single = [{name: tensor[:1] for name, tensor in batch.items()} for batch in batches]
+    least = dict.fromkeys(forms, float("inf"))
+    for turn in range(_ROUNDS):
+        for form in list(forms)[:: -1 if turn % 2 else 1]:
+            start = time.perf_counter()
+            for tensors in (*single, *batches):
+                runs[form](tensors)
+            least[form] = min(least[form], 1e3 * (time.perf_counter() - start))
+    return {form: round(value, 3) for form, value in least.items()}
 
 
 def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:

@@ -86,14 +86,8 @@ def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold:
     around.constants |= {"steps": numpy.asarray(steps.count, dtype=numpy.int64), "go": numpy.asarray(True)}
     begun = _begin(around, model.config)
     around("Loop", ["steps", "go", *begun], *(f"after_{name}" for name in _CARRIED), body=body)
-    return _whole(
-        start,
-        around,
-        model.config,
-        parts=[inner],
-        threshold=threshold,
-        found=("loop/after_logits_so_far", "loop/after_layers_so_far"),
-    )
+    found = ("loop/after_logits_so_far", "loop/after_layers_so_far")
+    return _whole(start, around, model.config, parts=[inner], threshold=threshold, found=found)
 
 
 def assemble_segments(
@@ -102,13 +96,34 @@ def assemble_segments(
     """A row of `If`s over segments, of fp32 or quantised products."""
     around = _Nodes("segments")
     state = _begin(around, model.config)
-    parts = []
     around.constants["none"] = numpy.asarray(0, dtype=numpy.int64)
-    for number, (path, (_, end)) in enumerate(zip(segments, segments_of(model.config), strict=True)):
-        part = _prefixed(onnx.load(path), f"segment_{number}")
-        parts.append(part)
+    parts = [_prefixed(onnx.load(path), f"segment_{number}") for number, path in enumerate(segments)]
+    shared = _take_shared(parts)
+    for number, (part, (_, end)) in enumerate(zip(parts, segments_of(model.config), strict=True)):
         state = _segment(around, part, model.config, kind, state, number=number, end=end)
-    return _whole(start, around, model.config, parts=parts, threshold=threshold, found=(state[-2], state[-1]))
+    found = (state[-2], state[-1])
+    return _whole(start, around, model.config, parts=parts, threshold=threshold, found=found, shared=shared)
+
+
+def _take_shared(parts: Sequence[onnx.ModelProto]) -> list[onnx.TensorProto]:
+    """Takes the tensors that several segments store out of them, one of each, for the graph around them, which they read."""
+    found: dict[tuple[Any, ...], list[tuple[onnx.ModelProto, onnx.TensorProto]]] = {}
+    for part in parts:
+        for tensor in part.graph.initializer:
+            key = (tensor.data_type, tuple(tensor.dims), numpy_helper.to_array(tensor).tobytes())
+            found.setdefault(key, []).append((part, tensor))
+    shared = []
+    for number, uses in enumerate(uses for uses in found.values() if len(uses) > 1):
+        taken = onnx.TensorProto()
+        taken.CopyFrom(uses[0][1])
+        taken.name = f"shared/{number}"
+        shared.append(taken)
+        for part, tensor in uses:
+            name = tensor.name
+            part.graph.initializer.remove(tensor)
+            for node in part.graph.node:
+                node.input[:] = [taken.name if given == name else given for given in node.input]
+    return shared
 
 
 def _segment(
@@ -193,7 +208,14 @@ def _begin(add: _Nodes, config: Any) -> list[str]:
 
 
 def _whole(
-    start: Path, around: _Nodes, config: Any, *, parts: list[onnx.ModelProto], threshold: float, found: tuple[str, str]
+    start: Path,
+    around: _Nodes,
+    config: Any,
+    *,
+    parts: list[onnx.ModelProto],
+    threshold: float,
+    found: tuple[str, str],
+    shared: Sequence[onnx.TensorProto] = (),
 ) -> onnx.ModelProto:
     outer = _prefixed(onnx.load(start), "start")
     inputs = list(outer.graph.input)
@@ -216,7 +238,7 @@ def _whole(
         "encoder_with_exits",
         inputs,
         outputs,
-        [*outer.graph.initializer, *around.initializers(), own],
+        [*outer.graph.initializer, *around.initializers(), *shared, own],
     )
     opsets = {entry.domain: entry for part in (outer, *parts) for entry in part.opset_import}
     proto = helper.make_model(graph, opset_imports=list(opsets.values()), ir_version=max(outer.ir_version, 8))

@@ -170,9 +170,9 @@ def agreement(model: PreTrainedModel, run: Callable[..., Any], batches: Iterable
     return {"agreement": {"predictions": rows, "same": same, "max_abs_difference": largest}} if rows else {}
 
 
-def onnx_runner(graph: Path | bytes) -> Callable[[Tensors], dict[str, torch.Tensor]]:
+def onnx_runner(graph: Path | bytes, *, threads: int | None = None) -> Callable[[Tensors], dict[str, torch.Tensor]]:
     """Runs an ONNX graph as it stands on the CPU."""
-    session = open_session(graph)
+    session = open_session(graph, threads=threads)
     names = [node.name for node in session.get_outputs()]
 
     def run(tensors: Tensors) -> dict[str, torch.Tensor]:

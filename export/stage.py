@@ -20,6 +20,7 @@ EXPORTS = (
     "onnx", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-qdq", "onnx-nbits", "onnx-exits", "onnx-int8-exits", "openvino", "openvino-int8", "tensorrt", "triton",
 )  # fmt: skip
 CALIBRATED = ("onnx-qdq", "openvino-int8")
+EXIT_FORMS = ("auto", "loop", "segments")
 TENSORRT_SOURCES = ("onnx-fp16", "onnx-bf16", "onnx-qdq")
 # What an export imports last of all, and is looked for first.
 _LIBRARIES = {
@@ -39,6 +40,7 @@ class ExportSettings:
         examples: how many of them.
         keep_fp32: patterns of weight products that int8 graphs leave as they are.
         max_drop: points of the task's score that an int8 export may lose.
+        exit_form: `loop` or `segments`, or `auto` for the faster one of both where there are both.
         tensorrt_from: the graph that TensorRT builds from.
         profile: shapes that TensorRT optimises for.
         timing_cache: where TensorRT keeps what it timed.
@@ -51,6 +53,7 @@ class ExportSettings:
     examples: int = 128
     keep_fp32: tuple[str, ...] = ()
     max_drop: float | None = None
+    exit_form: str = "auto"
     tensorrt_from: str = "onnx-fp16"
     profile: Profile = field(default_factory=Profile)
     timing_cache: Path | None = None
@@ -67,6 +70,8 @@ class ExportSettings:
             found["keep_fp32"] = list(self.keep_fp32)
         if self.max_drop is not None:
             found["max_drop"] = self.max_drop
+        if any(name.endswith("-exits") for name in wanted):
+            found["exit_form"] = self.exit_form
         if "tensorrt" in wanted:
             found |= {"tensorrt_from": self.tensorrt_from, "profile": asdict(self.profile)}
         return found
@@ -131,6 +136,12 @@ def _wanted(to: list[str], settings: ExportSettings, source: Path) -> list[str]:
     for name in to:
         if name not in EXPORTS:
             raise InvalidInput("--to must be a known export", got=repr(name), repair=suggest(name, list(EXPORTS)))
+    if settings.exit_form not in EXIT_FORMS:
+        raise InvalidInput(
+            "--exit-form must be known",
+            got=repr(settings.exit_form),
+            repair=suggest(settings.exit_form, list(EXIT_FORMS)),
+        )
     if settings.tensorrt_from not in TENSORRT_SOURCES:
         raise InvalidInput(
             "--tensorrt-from must be a typed graph",

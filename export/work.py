@@ -50,7 +50,7 @@ class Work:
     proto: onnx.ModelProto
     torch_score: float | None = None
     made: list[str] = field(default_factory=list)
-    exit_parts: list[Path] = field(default_factory=list)
+    exit_parts: dict[str, list[Path]] = field(default_factory=dict)
     scheme: Scheme | None = None
 
     @classmethod

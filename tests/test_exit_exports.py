@@ -76,9 +76,21 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
     threshold = float(entropy.sort().values[:2].mean())
     (tmp_path / "c" / "config.json").write_text(json.dumps({**config, "exit_threshold": threshold}))
     (tmp_path / "c" / "record.json").unlink()
-    invoke("export", tmp_path / "c", "--to", "onnx-exits", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
+    invoke(
+        "export",
+        tmp_path / "c",
+        "--to",
+        "onnx-exits",
+        "--to",
+        "onnx-int8-exits",
+        "--exit-form",
+        form,
+        "--out",
+        tmp_path / "e",
+    )
     exports = read_record(tmp_path / "e").result["exports"]
     assert {facts["form"] for facts in exports.values()} == {form}
+    assert all("milliseconds" not in facts for facts in exports.values())
     assert ("no_loop" in exports["onnx-exits"]) == (form == "segments")
     assert exports["onnx-exits"]["rows_that_leave_alike"] == exports["onnx-exits"]["rows_compared"] > 10
     int8 = exports["onnx-int8-exits"]
@@ -129,3 +141,23 @@ def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits
     with pytest.raises(InvalidInput, match="--share must be a share above 0"):
         CalibrateSettings(share=0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("with_exits", ["loop"], indirect=True)
+def test_the_faster_form_is_taken_where_there_are_two(with_exits, data_dir, tmp_path):
+    folder, _ = with_exits
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+    invoke("export", tmp_path / "c", "--to", "onnx-exits", "--out", tmp_path / "e")
+    facts = read_record(tmp_path / "e").result["exports"]["onnx-exits"]
+    assert facts["form"] == min(facts["milliseconds"], key=facts["milliseconds"].get)
+    assert set(facts["milliseconds"]) == {"loop", "segments"}
+    with pytest.raises(InvalidInput, match="--exit-form must be known, got 'lop'"):
+        invoke("export", tmp_path / "c", "--to", "onnx-exits", "--exit-form", "lop", "--out", tmp_path / "no")
+
+
+@pytest.mark.parametrize("with_exits", ["segments"], indirect=True)
+def test_a_loop_that_cannot_be_is_refused(with_exits, data_dir, tmp_path):
+    folder, _ = with_exits
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+    with pytest.raises(InvalidInput, match="a loop needs exits that are pooled or shared"):
+        invoke("export", tmp_path / "c", "--to", "onnx-exits", "--exit-form", "loop", "--out", tmp_path / "no")

@@ -36,6 +36,9 @@ def export(
         float | None,
         typer.Option(help="Points of the score that int8 may lose; finds the fewest products to keep in fp32."),
     ] = None,
+    exit_form: Annotated[
+        str, typer.Option(help="Graph of exits: loop, segments, or auto for the faster one.")
+    ] = "auto",
     tensorrt_from: Annotated[
         str, typer.Option(help="Graph that TensorRT builds from: onnx-fp16, onnx-bf16 or onnx-qdq.")
     ] = "onnx-fp16",
@@ -59,6 +62,7 @@ def export(
         examples=examples,
         keep_fp32=tuple(keep_fp32 or ()),
         max_drop=max_drop,
+        exit_form=exit_form,
         tensorrt_from=tensorrt_from,
         profile=parse_profile(profile),
         timing_cache=timing_cache,
@@ -91,6 +95,9 @@ def _line(name: str, facts: dict[str, Any]) -> str:
     if "models" in facts:
         return f"{name}: {', '.join(facts['models'])}"
     parts = [f"{facts['bytes'] / 1e6:.1f} MB"]
+    if "form" in facts:
+        timed = "; ".join(f"{form} {value:g} ms" for form, value in facts.get("milliseconds", {}).items())
+        parts.append(facts["form"] + (f" ({timed})" if timed else ""))
     if "quantised_products" in facts:
         parts.append(f"cosine of outputs {facts['least_cosine']:.4f}")
         parts.append(f"{facts['quantised_products']} of {facts['weight_products']} weight products quantised")
