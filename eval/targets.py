@@ -32,12 +32,17 @@ def parse_target(text: str) -> Target:
         InvalidInput: no such directory or runtime, or the directory lacks the runtime's file.
     """
     name, rest = _named(text)
-    head, colon, tail = rest.rpartition(":")
-    directory, runtime = (head, tail) if colon and head and not Path(rest).is_dir() else (rest, "torch")
-    if "/" in runtime or "\\" in runtime:
-        directory, runtime = rest, "torch"
+    directory, named = directory_and_runtime(rest)
+    runtime = named or "torch"
     engine_file(directory, runtime)
     return Target(name=name or Path(directory).resolve().name, directory=Path(directory), runtime=runtime)
+
+
+def directory_and_runtime(text: str) -> tuple[str, str | None]:
+    """`DIR:RUNTIME` -> DIR and RUNTIME; None where there is none. A path may hold colons itself."""
+    head, colon, tail = text.rpartition(":")
+    is_path = not colon or not head or Path(text).is_dir() or "/" in tail or "\\" in tail
+    return (text, None) if is_path else (head, tail)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -69,4 +74,4 @@ def parse_targets(texts: list[str], *, runs: bool = False) -> list[Target]:
     return targets
 
 
-__all__ = ["RUNTIMES", "Target", "parse_target", "parse_targets"]
+__all__ = ["RUNTIMES", "Target", "directory_and_runtime", "parse_target", "parse_targets"]

@@ -183,8 +183,9 @@ def _leave(add: _Nodes, config: Any, kind: Kind, *, step: str, state: str) -> li
 
 def _values(names: Sequence[str], config: Any, rows: str) -> list[onnx.ValueInfoProto]:
     """What is carried, under these names."""
-    shapes = [(_FLOAT, [rows, "tokens", config.hidden_size]), (_INT, [rows, "tokens"]), *[(_INT, [rows])] * 3,
-              (_FLOAT, ["batch", config.num_labels]), (_INT, ["batch"])]  # fmt: skip
+    prediction = _FLOAT if config.num_labels == 1 else _INT
+    shapes = [(_FLOAT, [rows, "tokens", config.hidden_size]), (_INT, [rows, "tokens"]), (_INT, [rows]), (prediction, [rows]),
+              (_INT, [rows]), (_FLOAT, ["batch", config.num_labels]), (_INT, ["batch"])]  # fmt: skip
     return [helper.make_tensor_value_info(name, *shape) for name, shape in zip(names, shapes, strict=True)]
 
 
@@ -201,7 +202,9 @@ def _begin(add: _Nodes, config: Any) -> list[str]:
     add("Range", ["zero", "rows_number", "one"], "places")
     add("Concat", ["rows", "classes"], "logits_shape", axis=0)
     add("ConstantOfShape", ["logits_shape"], "logits", value=_filled(0.0))
-    for name, value in (("prediction", -1), ("same", 0), ("layers", 0)):
+    # No class, or no number, that a first exit could agree with.
+    nothing: float = float("inf") if config.num_labels == 1 else -1
+    for name, value in (("prediction", nothing), ("same", 0), ("layers", 0)):
         add("ConstantOfShape", ["rows"], name, value=_filled(value))
     begun = ("places", "prediction", "same", "logits", "layers")
     return ["start/hidden", "attention_mask", *(add.named(name) for name in begun)]

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy
 from onnx import TensorProto
 
-from hf_albert_plus.compression.exits.criteria import Kind
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.compression.exits.criteria import TOLERANCE, Kind
 
 # The graph input that a caller may give another value.
 THRESHOLD = "threshold"
@@ -44,11 +43,15 @@ def _confidence(node: Add, constants: dict[str, numpy.ndarray], classes: int) ->
 
 def _patience(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> None:
     if classes == 1:
-        raise InvalidInput(
-            "a loop leaves by the patience of classes", got="a regression", repair="use the torch engine for it"
-        )
-    _predicts(node)
-    node("Equal", ["prediction", "last_prediction"], "agrees")
+        constants["class_axis"] = numpy.asarray([-1], dtype=numpy.int64)
+        constants["tolerance"] = numpy.asarray(TOLERANCE, dtype=numpy.float32)
+        node("Squeeze", ["said", "class_axis"], "prediction")
+        node("Sub", ["prediction", "last_prediction"], "change")
+        node("Abs", ["change"], "distance")
+        node("Less", ["distance", "tolerance"], "agrees")
+    else:
+        _predicts(node)
+        node("Equal", ["prediction", "last_prediction"], "agrees")
     node("Add", ["same", "one_step"], "one_more")
     node("Where", ["agrees", "one_more", "none"], "same_now")
     node("Cast", ["same_now"], "same_count", to=TensorProto.FLOAT)

@@ -40,11 +40,10 @@ def write_trained(
         QuantisationError: another weight product stayed in fp32; the target is removed.
     """
     if form != "nbits" and not scheme.is_int8:
+        bits = sorted({grid.bits for grid in scheme.weights.values()})
         raise InvalidInput(
-            "int8 graphs hold weights of 8 bits, with a step for each row or one for all",
-            got=", ".join(
-                sorted({f"{grid.bits} bits in {grid.groups or 'rows as'} groups" for grid in scheme.weights.values()})
-            ),
+            "int8 graphs hold weights of 8 bits",
+            got=f"weights of {' and '.join(map(str, bits))}",
             repair="export onnx-nbits",
         )
     names = count_products(onnx.load(source).graph).fp32

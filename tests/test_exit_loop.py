@@ -172,11 +172,23 @@ def test_what_is_no_loop_is_told_so(fields, message):
         steps_of(small_config(**{"exit_layers": [1, 2, 3], "exit_head": "pooled", **fields}))
 
 
-def test_a_regression_has_no_classes_to_be_patient_with(tmp_path):
+def test_a_regression_leaves_when_its_value_stays(tmp_path):
     model = classifier(num_labels=1, exit_head="pooled")
+    inputs = inputs_of(model, batch=12)
+    steps = all_exits(model, inputs).diff(dim=0).abs().median()
+    with torch.no_grad():  # so that half of the steps are no more than what counts as the same
+        for exit_ in (*(each.classifier for each in model.exits), model.classifier):
+            exit_.weight.mul_(0.1 / steps)
+            exit_.bias.mul_(0.1 / steps)
     start, step = export_start(model, tmp_path / "start.onnx"), export_step(model, tmp_path / "step.onnx")
-    with pytest.raises(InvalidInput, match="a loop leaves by the patience of classes, got a regression"):
-        assemble_loop(start, step, model, kind="patience", threshold=2)
+    logits_JBC = all_exits(model, inputs)
+    for patience in (1, 2):
+        proto = assemble_loop(start, step, model, kind="patience", threshold=patience)
+        logits, layers = run(proto, inputs)
+        taken = taken_exits(logits_JBC, Criterion("patience", patience))
+        assert len(set(taken.tolist())) > 1
+        assert torch.equal(layers, taken + 1)
+        torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(len(taken))], atol=2e-6, rtol=2e-5)
 
 
 def test_a_loop_and_its_segments_agree(export, tmp_path):

@@ -20,6 +20,7 @@ from .pretraining import bench_pretrain, pretrain
 from .reports import card, report
 from .retrieval import retrieve
 from .scoring import evaluate, submit
+from .serving import serve
 from .stages import done, settings_of_task, start
 from .texts import corpus, tokenizer
 
@@ -223,6 +224,7 @@ app.command(
 app.command(
     epilog="Example: albert-plus bench-pretrain --corpus my-corpus --set num_hidden_layers=2 --set hidden_size=128 --set num_attention_heads=4 --set intermediate_size=512"
 )(bench_pretrain)
+app.command(epilog="Example: albert-plus serve demo-output/models/student-sst2:onnx-int8 --port 8000")(serve)
 app.add_typer(tokenizer, name="tokenizer")
 app.add_typer(corpus, name="corpus")
 

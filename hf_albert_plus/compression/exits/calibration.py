@@ -47,7 +47,7 @@ def calibrate(
         score: points of the logits `[B, C]` that the rows leave with.
 
     Raises:
-        InvalidInput: a drop below 0.
+        InvalidInput: a drop below 0, or no threshold that loses as little.
     """
     if max_drop < 0:
         raise InvalidInput("--max-drop must be at least 0 points", got=max_drop, repair="use --max-drop 0.5")
@@ -59,8 +59,14 @@ def calibrate(
         criterion = Criterion(kind, threshold)
         taken_B = taken_exits(logits_JBC, criterion)
         found.append((criterion, float(depths[taken_B].mean()), score(logits_JBC[taken_B, rows_B])))
-    # Whoever never leaves has the last layer's score: there is always one.
     holds = [each for each in found if each[2] >= full - max_drop - _ROUNDING]
+    if not holds:
+        # So sure that their probabilities are whole numbers, exits leave at any threshold.
+        raise InvalidInput(
+            f"some threshold of {kind} must lose at most {max_drop:g} points",
+            got=f"{full - max(each[2] for each in found):.2f} lost by the best",
+            repair="use --criterion patience, allow a larger --max-drop, or train the exits longer",
+        )
     criterion, average, points = min(holds, key=lambda each: (each[1], -each[2]))
     tried = sorted(((c.threshold, depth, value) for c, depth, value in found), key=lambda each: each[1])
     return Calibrated(criterion, average, points, full, tuple(tried))

@@ -12,6 +12,8 @@ import torch
 from ...errors import InvalidInput, check_known
 
 Kind = Literal["entropy", "confidence", "patience"]
+# How far apart two predictions of a regression are the same (PABEE, section 3.3).
+TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Criterion:
 
     kind: Kind
     threshold: float
-    tolerance: float = 0.1
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         check_known(self, kind=get_args(Kind))
@@ -106,4 +108,4 @@ def taken_exits(logits_JBC: torch.Tensor, criterion: Criterion) -> torch.Tensor:
     return taken_B
 
 
-__all__ = ["Criterion", "Kind", "Watch", "confidence", "normalised_entropy", "taken_exits"]
+__all__ = ["TOLERANCE", "Criterion", "Kind", "Watch", "confidence", "normalised_entropy", "taken_exits"]

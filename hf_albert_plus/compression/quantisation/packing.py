@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from .rounding import Grid, levels_of, row_groups
 from .scheme import Scheme
@@ -43,8 +43,8 @@ def packed_bytes(weight_OI: torch.Tensor, grid: Grid) -> int:
     return rows * -(-columns * grid.bits // 8) + 5 * groups
 
 
-def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
-    """Writes the weights of a model packed; biases and norms stay in fp32."""
+def serialise(model: Any, scheme: Scheme) -> bytes:
+    """The file of a model with its weights packed; biases and norms stay in fp32."""
     grids = {f"{module}.weight": grid for module, grid in {**scheme.weights, **scheme.tables}.items()}
     tensors, facts = {}, {}
     for name, tensor in model.state_dict().items():
@@ -61,9 +61,14 @@ def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
         ):
             tensors[f"{name}.{part}"] = torch.from_numpy(values)
         facts[name] = {"bits": grid.bits, "groups": grid.groups, "columns": columns}
+    return save(tensors, metadata={"format": "pt", "packed": json.dumps(facts)})
+
+
+def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
+    """Writes the file under a temporary name and renames it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    save_file(tensors, temporary, metadata={"format": "pt", "packed": json.dumps(facts)})
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(serialise(model, scheme))
     os.replace(temporary, path)
 
 
@@ -81,4 +86,4 @@ def read_packed(path: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-__all__ = ["PACKED", "pack", "packed_bytes", "read_packed", "unpack", "unsigned_levels", "write_packed"]
+__all__ = ["PACKED", "pack", "packed_bytes", "read_packed", "serialise", "unpack", "unsigned_levels", "write_packed"]

@@ -64,31 +64,33 @@ def levels_of(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, Steps]
     return (weight_OI / steps.scale_O1).round().add(steps.zero_O1).clamp(*grid.bounds), steps
 
 
-class _RoundedWeight(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight_OI: torch.Tensor, grid: Grid) -> torch.Tensor:
-        level_OI, steps = levels_of(weight_OI, grid)
-        return level_OI.sub_(steps.zero_O1).mul_(steps.scale_O1)
+class _Levels(torch.autograd.Function):
+    """values / scale, rounded and held between two bounds, with the gradient that the quotient alone has."""
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradients[0], None
-
-
-class _RoundedActivation(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        return hidden.div(scale).round_().clamp_(-128, 127).mul_(scale)
+    def forward(
+        ctx: Any, values: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor, bounds: tuple[int, int]
+    ) -> torch.Tensor:
+        ctx.save_for_backward(scale)
+        return values.float().div(scale).round_().add_(zero).clamp_(*bounds).sub_(zero)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradients[0], None
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        (scale,) = ctx.saved_tensors
+        return gradients[0] / scale, None, None, None
+
+
+def weight_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tensor]:
+    """The nearest levels, counted from their zero, and the scale of each row `[O, 1]`: times it, they are the weight that runs. The gradient
+    passes as if nothing were rounded (the straight-through estimator of Q8BERT, eq. 4)."""
+    steps = steps_of(weight_OI.detach(), grid)
+    return _Levels.apply(weight_OI, steps.scale_O1, steps.zero_O1, grid.bounds), steps.scale_O1
 
 
 def round_weight(weight_OI: torch.Tensor, grid: Grid) -> torch.Tensor:
-    """The nearest values that a grid has, in fp32. The gradient passes as if nothing were rounded (the straight-through estimator of
-    Q8BERT, eq. 4)."""
-    return _RoundedWeight.apply(weight_OI, grid)
+    """The nearest values that a grid has, in fp32."""
+    level_OI, scale_O1 = weight_levels(weight_OI, grid)
+    return level_OI * scale_O1
 
 
 def activation_scale(largest: torch.Tensor) -> torch.Tensor:
@@ -96,19 +98,20 @@ def activation_scale(largest: torch.Tensor) -> torch.Tensor:
     return torch.where(largest > 0, largest / 127, 1.0)
 
 
-def round_activation(hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """The nearest multiples of `scale` that int8 has, -128 to 127 of them as ONNX saturates, in fp32; the gradient passes."""
-    return _RoundedActivation.apply(hidden.float(), scale)
+def activation_levels(hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The nearest multiples of `scale` that int8 has, -128 to 127 as ONNX saturates, as whole numbers in fp32; the gradient passes."""
+    return _Levels.apply(hidden, scale, torch.zeros_like(scale), (-128, 127))
 
 
 __all__ = [
     "BITS",
     "Grid",
     "Steps",
+    "activation_levels",
     "activation_scale",
     "levels_of",
-    "round_activation",
     "round_weight",
     "row_groups",
     "steps_of",
+    "weight_levels",
 ]

@@ -47,8 +47,8 @@ class Scheme:
 
     @property
     def is_int8(self) -> bool:
-        """Whether int8 products can run it: 8 bits everywhere, each row by itself or all together."""
-        return all(grid.bits == 8 and grid.groups in (None, 1) for grid in self.weights.values())
+        """Whether int8 products can run it: 8 bits everywhere."""
+        return all(grid.bits == 8 for grid in self.weights.values())
 
     def write(self, directory: Path) -> None:
         write_json(directory / SCHEME, asdict(self))

@@ -1,15 +1,17 @@
 """A model that computes in fp32 what its quantised graphs will: weights, tables and the inputs of products on their grids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from ... import processes
+from ...errors import InvalidInput
 from ...product_names import ProductNames, is_layer
-from .rounding import Grid, activation_scale, round_activation, round_weight
-from .scheme import Product, Scheme
+from .rounding import Grid, activation_levels, activation_scale, round_weight, weight_levels
+from .scheme import SCHEME, Product, Scheme
 
 
 class Calls:
@@ -18,7 +20,7 @@ class Calls:
     def __init__(self, model: nn.Module):
         self._layers: list[str] = []
         self._names = ProductNames()
-        self._rounded: dict[nn.Module, torch.Tensor] = {}
+        self._levels: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
         self._hooks = [model.register_forward_pre_hook(self._begin)]
         for path, module in model.named_modules():
             if is_layer(path):
@@ -29,18 +31,18 @@ class Calls:
         """The name of the product that a linear module is called for now."""
         return self._names.next([*self._layers, module])
 
-    def rounded(self, module: Any) -> torch.Tensor:
-        """A module's weight on its grid, rounded once a pass however many layers share it."""
-        if module not in self._rounded:
-            self._rounded[module] = round_weight(module.weight, module.grid)
-        return self._rounded[module]
+    def levels(self, module: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """The levels of a module's weight and their scales, found once a pass however many layers share it."""
+        if module not in self._levels:
+            self._levels[module] = weight_levels(module.weight, module.grid)
+        return self._levels[module]
 
     def remove(self) -> None:
         for hook in self._hooks:
             hook.remove()
 
     def _begin(self, *_: Any) -> None:
-        self._names, self._layers, self._rounded = ProductNames(), [], {}
+        self._names, self._layers, self._levels = ProductNames(), [], {}
 
     def _entering(self, path: str) -> Any:
         return lambda *_: self._layers.append(path)
@@ -54,7 +56,8 @@ class RoundedLinear(nn.Module):
 
     Attributes:
         largest: magnitude of the input that is 127 steps, of every product it is called for. In training it follows the batches by an
-            exponential moving average that the first one sets (Q8BERT, section 2.2). A shared block has one for each of its layers.
+            exponential moving average (Q8BERT, section 2.2). A shared block has one for each of its layers.
+        seen: batches that each of them followed.
     """
 
     def __init__(
@@ -64,31 +67,43 @@ class RoundedLinear(nn.Module):
         self.weight, self.bias, self.grid = linear.weight, linear.bias, grid
         self.path, self.calls, self.decay = path, calls, decay
         self.index = {name: index for index, name in enumerate(products)}
+        self.plain: set[int] = set()
         self.largest = nn.Buffer(torch.zeros(len(products), device=linear.weight.device))
+        self.seen = nn.Buffer(torch.zeros(len(products), device=linear.weight.device))
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        largest = self.largest[self.index[self.calls.next(self.path)]]
+        number = self.index[self.calls.next(self.path)]
+        if number in self.plain:
+            return functional.linear(hidden, self.weight, self.bias)
         if self.training:
-            self._follow(largest, hidden)
-        rounded = round_activation(hidden, activation_scale(largest))
-        return functional.linear(rounded, self.calls.rounded(self), self.bias)
+            self._follow(number, hidden)
+        # Levels are whole numbers that bf16 holds too: an autocast multiplies the very ones that int8 does.
+        scale, (level_OI, scale_O1) = activation_scale(self.largest[number]), self.calls.levels(self)
+        product = functional.linear(activation_levels(hidden, scale), level_OI) * (scale * scale_O1[:, 0])
+        return product if self.bias is None else product + self.bias
 
     @torch.no_grad()
-    def _follow(self, largest: torch.Tensor, hidden: torch.Tensor) -> None:
+    def _follow(self, number: int, hidden: torch.Tensor) -> None:
         low, high = hidden.aminmax()
-        seen = torch.maximum(-low, high).to(largest.dtype)
-        largest.copy_(torch.where(largest > 0, torch.lerp(seen, largest, self.decay), seen))
+        seen = torch.maximum(-low, high).to(self.largest.dtype)
+        if processes.count() > 1:
+            # What all of them see together: a batch has one range, however many processes share it.
+            torch.distributed.all_reduce(seen, op=torch.distributed.ReduceOp.MAX)
+        self.seen[number] += 1
+        # A mean of all batches until there are enough of them for the average to forget the first ones.
+        share = torch.clamp(1 / self.seen[number], min=1 - self.decay)
+        self.largest[number] += share * (seen - self.largest[number])
 
 
 class RoundedEmbedding(nn.Module):
     """An embedding whose table is rounded."""
 
-    def __init__(self, embedding: nn.Embedding, grid: Grid, *, calls: Calls):
+    def __init__(self, embedding: nn.Embedding, grid: Grid):
         super().__init__()
-        self.weight, self.padding_idx, self.grid, self.calls = embedding.weight, embedding.padding_idx, grid, calls
+        self.weight, self.padding_idx, self.grid = embedding.weight, embedding.padding_idx, grid
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return functional.embedding(ids, self.calls.rounded(self), self.padding_idx)
+        return functional.embedding(ids, round_weight(self.weight, self.grid), self.padding_idx)
 
 
 class Simulation:
@@ -123,19 +138,36 @@ class Simulation:
                     module, grid, path=path, products=products[path], calls=self.calls, decay=decay
                 )
             elif isinstance(module, nn.Embedding):
-                rounded = self._tables[path] = RoundedEmbedding(module, Grid(groups=1), calls=self.calls)
+                rounded = self._tables[path] = RoundedEmbedding(module, Grid(groups=1))
             else:
                 continue
             self._originals[path] = module
             model.set_submodule(path, rounded.train(model.training))
 
     @classmethod
-    def of(cls, model: Any, scheme: Scheme) -> "Simulation":
-        """A model with the ranges that it was trained with."""
+    def of(cls, model: Any, scheme: Scheme, *, keep_fp32: Collection[str] = ()) -> "Simulation":
+        """A model with the ranges that it was trained with.
+
+        Args:
+            keep_fp32: names of products that are not rounded.
+
+        Raises:
+            InvalidInput: a scheme of another model.
+        """
         simulation = cls(model, weights=scheme.weights)
+        found = {name for module in simulation._linears.values() for name in module.index}
+        if found != set(scheme.products):
+            other = sorted(found ^ set(scheme.products))[0]
+            raise InvalidInput(
+                f"{SCHEME} must have a range for every product of the model, and for no other",
+                got=f"{other} in one of them",
+                repair="train it again: albert-plus qat",
+            )
         for module in simulation._linears.values():
             for name, index in module.index.items():
                 module.largest[index] = scheme.products[name].largest
+                if name in keep_fp32:
+                    module.plain.add(index)
         return simulation
 
     def scheme(self) -> Scheme:

@@ -1,0 +1,75 @@
+"""What a request can be refused with: a status and a sentence, never a stack trace."""
+
+
+class RequestError(Exception):
+    """An answer other than 200.
+
+    Attributes:
+        status: of HTTP.
+        message: what is wrong, with what was given and what would be right.
+        retry_after_s: seconds after which the same request may be tried again.
+    """
+
+    status = 400
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None):
+        super().__init__(message)
+        self.message, self.retry_after_s = message, retry_after_s
+
+    def __reduce__(self) -> tuple[type["RequestError"], tuple[str], dict[str, float | None]]:
+        """It crosses from the process of a model to that of the front."""
+        return type(self), (self.message,), {"retry_after_s": self.retry_after_s}
+
+
+class Unauthorised(RequestError):
+    """No token, or a wrong one."""
+
+    status = 401
+
+
+class UnknownModel(RequestError):
+    """No such model or version."""
+
+    status = 404
+
+
+class TooLarge(RequestError):
+    """A body or a list beyond its limit."""
+
+    status = 413
+
+
+class Unusable(RequestError):
+    """Well-formed, and still nothing that a model can take: too long a text, a tensor of another shape."""
+
+    status = 422
+
+
+class Overloaded(RequestError):
+    """As much waits as may."""
+
+    status = 429
+
+
+class Draining(RequestError):
+    """The server is about to stop."""
+
+    status = 503
+
+
+class DeadlineExceeded(RequestError):
+    """No answer in time."""
+
+    status = 504
+
+
+__all__ = [
+    "DeadlineExceeded",
+    "Draining",
+    "Overloaded",
+    "RequestError",
+    "TooLarge",
+    "Unauthorised",
+    "UnknownModel",
+    "Unusable",
+]

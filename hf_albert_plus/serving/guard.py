@@ -1,0 +1,118 @@
+"""What stands before every request: the size of its body, who sends it, and whether the server still takes any."""
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import HTTPException
+
+from .errors import Draining, RequestError, TooLarge, Unauthorised
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+# Times the largest body that is read to its end before it is refused.
+_DRAINED = 8
+# Open to whoever asks: an orchestrator has no token.
+_OPEN = ("/v2/health/live", "/v2/health/ready")
+
+
+@dataclass
+class Gate:
+    """
+    Attributes:
+        token: that requests must bear, None for none.
+        is_draining: nothing new is taken.
+        in_flight: requests that are being answered.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    is_draining: bool = False
+    in_flight: int = 0
+
+
+class Guard:
+    """ASGI middleware. What it refuses it hands to `refuse`, as the application would answer it."""
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        gate: Gate,
+        max_body: int,
+        refuse: Callable[[RequestError], Any],
+        answered: Callable[[Message, int, float], None],
+    ):
+        """
+        Args:
+            answered: told of every request when it is over: its scope, its status, its seconds.
+        """
+        self.app, self.gate, self.max_body, self.refuse, self.answered = app, gate, max_body, refuse, answered
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        is_open, status, start = scope["path"] in _OPEN, 500, time.perf_counter()
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        self.gate.in_flight += not is_open
+        try:
+            if not is_open:
+                self._admit(scope)
+            await self.app(scope, self._counted(receive), note)
+        except RequestError as error:
+            if isinstance(error, TooLarge):
+                await _drain(receive, most=_DRAINED * self.max_body)
+            await self.refuse(error)(scope, receive, note)
+        finally:
+            self.gate.in_flight -= not is_open
+            self.answered(scope, status, time.perf_counter() - start)
+
+    def _admit(self, scope: Message) -> None:
+        headers = dict(scope["headers"])
+        if self.gate.token is not None:
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, f"Bearer {self.gate.token}".encode()):
+                raise Unauthorised("this server wants its token: send the header Authorization: Bearer TOKEN")
+        if self.gate.is_draining:
+            raise Draining("the server is stopping; ask another one", retry_after_s=1)
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self.max_body:
+            raise self._too_large()
+
+    def _counted(self, receive: Receive) -> Receive:
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.max_body:
+                # FastAPI lets no other exception through while it reads a body.
+                raise HTTPException(TooLarge.status, self._too_large().message)
+            return message
+
+        return counted
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"a request may have {self.max_body} bytes: send its texts in several")
+
+
+async def _drain(receive: Receive, *, most: int) -> None:
+    """Reads what is still sent, within reason: a client that is still sending does not see an answer."""
+    seen = 0
+    while seen < most:
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return
+
+
+__all__ = ["Gate", "Guard"]

@@ -1,0 +1,269 @@
+"""The Open Inference Protocol, version 2, over HTTP: requests and responses as JSON, and with tensors as bytes behind it (the binary
+data extension that tritonclient uses)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .answers import Answers, Facts, scores_of
+from .errors import RequestError, TooLarge, Unusable
+
+HEADER_LENGTH = "Inference-Header-Content-Length"
+_TYPES: dict[str, numpy.dtype[Any]] = {"INT64": numpy.dtype("<i8"), "INT32": numpy.dtype("<i4")}
+TEXTS = ("text", "text_pair")
+_DIMS = 2
+# How pydantic says that a value has not this form of several.
+_OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class TensorParameters(_Part):
+    binary_data_size: int | None = Field(default=None, ge=0)
+    binary_data: bool = False
+
+
+class InputTensor(_Part):
+    name: str
+    shape: list[int] = Field(max_length=_DIMS)
+    datatype: str
+    parameters: TensorParameters = TensorParameters()
+    data: list[Any] | None = None
+
+
+class WantedTensor(_Part):
+    name: str
+    parameters: TensorParameters = TensorParameters()
+
+
+class RequestParameters(_Part):
+    truncate: bool | None = None
+    binary_data_output: bool = False
+
+
+class InferRequest(_Part):
+    id: str | None = None
+    parameters: RequestParameters = RequestParameters()
+    inputs: list[InputTensor] = Field(min_length=1, max_length=8)
+    outputs: list[WantedTensor] = Field(default=[], max_length=8)
+
+
+def read_request(body: bytes, header_length: str | None) -> tuple[InferRequest, dict[str, numpy.ndarray]]:
+    """A request and its tensors by name: texts as arrays of `str` `[n]`, ids as int64 `[n, S]`.
+
+    Raises:
+        RequestError: anything that is not what the protocol says.
+    """
+    size = len(body)
+    if header_length is not None:
+        if not (header_length.isascii() and header_length.isdigit() and int(header_length) <= len(body)):
+            raise RequestError(f"{HEADER_LENGTH} must be a number of bytes of the body, which has {len(body)}")
+        size = int(header_length)
+    try:
+        request = InferRequest.model_validate_json(body[:size])
+    except ValidationError as error:
+        raise Unusable(first_problem(error.errors())) from None
+    tensors: dict[str, numpy.ndarray] = {}
+    rest = memoryview(body)[size:]
+    for given in request.inputs:
+        if given.name in tensors:
+            raise Unusable(f"inputs has {given.name} twice")
+        length = given.parameters.binary_data_size
+        if length is not None:
+            if given.data is not None or length > len(rest):
+                raise Unusable(f"{given.name} must have {length} bytes behind the JSON, or data, and not both")
+            tensors[given.name], rest = _from_bytes(given, rest[:length]), rest[length:]
+        else:
+            tensors[given.name] = _from_json(given)
+    if len(rest):
+        raise RequestError(f"{len(rest)} bytes are left behind the tensors")
+    return request, tensors
+
+
+def texts_of(tensors: Mapping[str, numpy.ndarray]) -> list[str | tuple[str, str]] | None:
+    """The texts, or pairs, of a request; None of one with token ids.
+
+    Raises:
+        Unusable: texts beside ids, or pairs of unlike length.
+    """
+    if "text" not in tensors:
+        if "text_pair" in tensors:
+            raise Unusable("text_pair needs text beside it")
+        return None
+    others = sorted(set(tensors) - set(TEXTS))
+    if others:
+        raise Unusable(f"a request has texts or token ids, and this one has text and {', '.join(others)}")
+    first = tensors["text"].tolist()
+    if "text_pair" not in tensors:
+        return list(first)
+    second = tensors["text_pair"].tolist()
+    if len(first) != len(second):
+        raise Unusable(f"text and text_pair must have as many elements, and have {len(first)} and {len(second)}")
+    return list(zip(first, second, strict=True))
+
+
+def write_response(
+    answers: Answers, facts: Facts, request: InferRequest, *, name: str, version: int
+) -> tuple[bytes, dict[str, str]]:
+    """The body of a response, and its headers.
+
+    Raises:
+        Unusable: an output that the model does not have.
+    """
+    available = outputs_of(answers, facts)
+    wanted = [(one.name, one.parameters.binary_data) for one in request.outputs]
+    wanted = wanted or [(output, request.parameters.binary_data_output) for output in available]
+    tensors, blobs = [], []
+    for output, binary in wanted:
+        if output not in available:
+            raise Unusable(f"{name} has no output {output!r}; it has {', '.join(available)}")
+        datatype, values = available[output]
+        tensor: dict[str, Any] = {"name": output, "shape": list(values.shape), "datatype": datatype}
+        if binary:
+            blobs.append(_to_bytes(values))
+            tensor["parameters"] = {"binary_data_size": len(blobs[-1])}
+        else:
+            tensor["data"] = values.ravel().tolist()
+        tensors.append(tensor)
+    content = {"model_name": name, "model_version": str(version), "outputs": tensors}
+    if request.id is not None:
+        content["id"] = request.id
+    head = json.dumps(content, allow_nan=False).encode()
+    if not blobs:
+        return head, {"content-type": "application/json"}
+    return b"".join([head, *blobs]), {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
+
+
+def outputs_of(answers: Answers, facts: Facts) -> dict[str, tuple[str, numpy.ndarray]]:
+    """Name -> datatype and values of everything that a model gives."""
+    scores = scores_of(answers.logits, facts.problem_type).astype(numpy.float32)
+    found = {"logits": ("FP32", answers.logits.astype(numpy.float32)), "scores": ("FP32", scores)}
+    if facts.problem_type.startswith("single"):
+        best = numpy.array(facts.labels, dtype=object)[scores.argmax(-1)]
+        found["label"] = ("BYTES", best)
+    return found
+
+
+def metadata_of(facts: Facts, *, name: str, versions: Sequence[int]) -> dict[str, Any]:
+    """What the protocol says of a model. A request has texts (`text`, and `text_pair` for pairs) or the tensors."""
+    classes = len(facts.labels)
+    outputs: list[dict[str, Any]] = [
+        {"name": output, "datatype": "FP32", "shape": [-1, classes]} for output in ("logits", "scores")
+    ]
+    if facts.problem_type.startswith("single"):
+        outputs.append({"name": "label", "datatype": "BYTES", "shape": [-1]})
+    return {
+        "name": name,
+        "versions": [str(version) for version in sorted(versions)],
+        "platform": f"hf-albert-plus_{facts.runtime}",
+        "inputs": [
+            *({"name": text, "datatype": "BYTES", "shape": [-1]} for text in TEXTS),
+            *({"name": tensor, "datatype": "INT64", "shape": [-1, -1]} for tensor in facts.inputs),
+        ],
+        "outputs": outputs,
+        "parameters": {"labels": list(facts.labels), "max_length": facts.max_length},
+    }
+
+
+def first_problem(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong first, in a sentence, without what was given: that may be anything."""
+    kinds = {str(problem["type"]) for problem in errors}
+    specific = [problem for problem in errors if problem["type"] not in _OTHER_FORMS]
+    problem = specific[0] if specific else errors[-1]
+    # Names of fields and places in lists; what pydantic calls the forms of a union says nothing to a client.
+    places = [str(part) for part in problem["loc"] if isinstance(part, int) or (part.isidentifier() and part.islower())]
+    where = ".".join(part for part in places if part not in ("body", "str"))
+    if not specific and len(kinds) > 1:
+        return f"{where} must be a text, an object with text and text_pair, or a list of these"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
+
+
+def check_items(tensors: Mapping[str, numpy.ndarray], *, most: int) -> None:
+    """Refuses more rows than a request may have.
+
+    Raises:
+        TooLarge: it has.
+    """
+    for name, values in tensors.items():
+        if len(values) > most:
+            raise TooLarge(f"{name} has {len(values)} rows; a request may have {most}")
+
+
+def _from_json(given: InputTensor) -> numpy.ndarray:
+    values = _flat(given.data or [])
+    if given.datatype == "BYTES":
+        if not all(isinstance(value, str) for value in values):
+            raise Unusable(f"{given.name} is BYTES: its data must be strings")
+        return _shaped(given, numpy.array(values, dtype=object))
+    if given.datatype not in _TYPES:
+        raise Unusable(f"{given.name} must have datatype BYTES, INT64 or INT32")
+    if not all(type(value) is int and -(2**31) <= value < 2**31 for value in values):
+        raise Unusable(f"{given.name} is {given.datatype}: its data must be whole numbers below 2^31")
+    return _shaped(given, numpy.array(values, dtype=numpy.int64))
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    """Data may be flat or a list of rows."""
+    if values and all(isinstance(value, list) for value in values):
+        return [value for row in values for value in row]
+    return values
+
+
+def _from_bytes(given: InputTensor, blob: memoryview) -> numpy.ndarray:
+    if given.datatype in _TYPES:
+        dtype = _TYPES[given.datatype]
+        if len(blob) % dtype.itemsize:
+            raise Unusable(f"{given.name} has {len(blob)} bytes, no multiple of {dtype.itemsize}")
+        return _shaped(given, numpy.frombuffer(blob, dtype=dtype).astype(numpy.int64))
+    if given.datatype != "BYTES":
+        raise Unusable(f"{given.name} must have datatype BYTES, INT64 or INT32")
+    values, place = [], 0
+    while place < len(blob):
+        end = place + 4
+        end += int.from_bytes(blob[place:end], "little") if end <= len(blob) else len(blob)
+        if end > len(blob):
+            raise Unusable(f"{given.name} has an element that is longer than its bytes")
+        try:
+            values.append(str(blob[place + 4 : end], "utf-8"))
+        except UnicodeDecodeError:
+            raise Unusable(f"{given.name} must be UTF-8") from None
+        place = end
+    return _shaped(given, numpy.array(values, dtype=object))
+
+
+def _shaped(given: InputTensor, values: numpy.ndarray) -> numpy.ndarray:
+    """Texts `[n]`, which may come as `[n, 1]`, and ids `[n, S]`."""
+    rows = given.shape[0] if given.shape else 0
+    is_text = given.datatype == "BYTES"
+    fits = rows >= 1 and all(size >= 1 for size in given.shape) and numpy.prod(given.shape, dtype=object) == len(values)
+    if not fits or (is_text and len(given.shape) == _DIMS and given.shape[1] != 1):
+        raise Unusable(f"{given.name} has shape {given.shape} and {len(values)} elements")
+    if not is_text and len(given.shape) != _DIMS:
+        raise Unusable(f"{given.name} must have shape [rows, tokens]")
+    return values if is_text else values.reshape(given.shape)
+
+
+def _to_bytes(values: numpy.ndarray) -> bytes:
+    if values.dtype != object:
+        return values.astype("<f4").tobytes()
+    encoded = [str(value).encode() for value in values]
+    return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
+
+
+__all__ = [
+    "HEADER_LENGTH",
+    "InferRequest",
+    "check_items",
+    "first_problem",
+    "metadata_of",
+    "outputs_of",
+    "read_request",
+    "texts_of",
+    "write_response",
+]

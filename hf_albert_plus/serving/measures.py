@@ -1,0 +1,46 @@
+"""What Prometheus reads."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from .answers import Answers
+
+_PREFIX = "hf_albert_plus"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Measures:
+    """Counters of one front. Models and versions are the served ones: what a request calls itself makes no label."""
+
+    def __init__(self, *, in_flight: Callable[[], int]) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            f"{_PREFIX}_requests", "Requests by what they were answered.", ["route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            f"{_PREFIX}_request_seconds", "From the first byte in to the last one out.", ["route"],
+            buckets=_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        of_model = ["model", "version"]
+        self.texts = Counter(f"{_PREFIX}_texts", "Texts that were classified.", of_model, registry=self.registry)
+        self.tokens = Counter(f"{_PREFIX}_tokens", "Their tokens.", of_model, registry=self.registry)
+        self.truncated = Counter(f"{_PREFIX}_truncated_texts", "Texts that were cut.", of_model, registry=self.registry)
+        gauge = Gauge(f"{_PREFIX}_requests_in_flight", "Requests being answered.", registry=self.registry)
+        gauge.set_function(in_flight)
+
+    def over(self, route: str, status: int, seconds: float) -> None:
+        """A request was answered, on the route as the application writes it."""
+        self.requests.labels(route, status).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def answered(self, answers: Answers, *, model: str, version: int) -> None:
+        self.texts.labels(model, version).inc(len(answers.tokens))
+        self.tokens.labels(model, version).inc(sum(answers.tokens))
+        self.truncated.labels(model, version).inc(sum(answers.truncated))
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+__all__ = ["Measures"]
