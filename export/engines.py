@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedConfig
 from transformers.utils import ModelOutput
 
+from hf_albert_plus.compression.quantisation.scheme import SCHEME
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import check_tensors
 from hf_albert_plus.export.runtimes import Runtime, get_runtime
@@ -147,7 +148,8 @@ def _verify(directory: Path, runtime: Runtime) -> None:
     if not (directory / RECORD).is_file():
         return
     recorded = read_json(directory / RECORD, what="the record of a stage").get("files", {})
-    for path in weight_files(directory / runtime.file):
+    others = [directory / SCHEME] if runtime.name == "torch-qat" else []
+    for path in (*weight_files(directory / runtime.file), *others):
         name = path.relative_to(directory).as_posix()
         if name in recorded and (not path.is_file() or file_sha256(path) != recorded[name]["sha256"]):
             raise InvalidInput(

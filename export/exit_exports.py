@@ -1,7 +1,7 @@
 """The exports with exits: put together, checked against torch's exits, and counted."""
 
-import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,14 @@ from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.exit_graph import assemble_loop, assemble_segments
 from hf_albert_plus.export.exit_parts import export_segments, export_start, export_step, steps_of
 from hf_albert_plus.export.int8 import quantise
-from hf_albert_plus.export.parity import LEAST_COSINE, TOLERANCES, onnx_runner
+from hf_albert_plus.export.parity import Difference, check_parity, onnx_runner
 from hf_albert_plus.export.runtimes import RUNTIMES
-from hf_albert_plus.records import CHECKPOINTS
 
 if TYPE_CHECKING:
     from hf_albert_plus.export.work import Work
 
 
-Forms = dict[str, onnx.ModelProto]
+Forms = dict[str, tuple[onnx.ModelProto, dict[str, Any]]]
 # Rounds in which the forms are timed in turns, and batches that each runs.
 _ROUNDS = 7
 _BATCHES = 8
@@ -37,61 +36,72 @@ def write_exits(work: "Work", name: str) -> dict[str, Any]:
             there is none.
         ParityError: rows leave elsewhere, or with other logits, than in torch.
     """
-    model: Any = work.model
-    config = model.config
+    check_exits(work.model.config, name)
+    config: Any = work.model.config
+    criterion = Criterion(config.exit_criterion, config.exit_threshold)
+    forms, why = _forms(work, criterion, is_int8=RUNTIMES[name].precision == "int8")
+    timed = {"milliseconds": _milliseconds(work, forms)} if len(forms) > 1 else {}
+    form = min(forms, key=lambda form: timed.get("milliseconds", {}).get(form, 0.0))
+    proto, counts = forms[form]
+    work.path(name).parent.mkdir(parents=True, exist_ok=True)
+    work.path(name).write_bytes(proto.SerializeToString())
+    return {
+        "form": form,
+        "criterion": criterion.kind,
+        "threshold": criterion.threshold,
+        **why,
+        **timed,
+        **counts,
+        **_compare(work, name, criterion),
+        **work.judged(name, repair="calibrate the exits with a smaller --max-drop, or export it without them"),
+    }
+
+
+def check_exits(config: Any, name: str) -> None:
+    """
+    Raises:
+        InvalidInput: no exits, or no threshold to leave by.
+    """
     if not getattr(config, "exit_layers", None) or config.exit_threshold is None:
         raise InvalidInput(
             f"{name} needs a classifier with exits and a threshold",
             got="no exits" if not getattr(config, "exit_layers", None) else "no threshold",
             repair="train exits (albert-plus distill --method fastbert --phases exits), then albert-plus calibrate",
         )
-    criterion = Criterion(config.exit_criterion, config.exit_threshold)
-    forms, facts = _forms(work, criterion, is_int8=RUNTIMES[name].precision == "int8")
-    if len(forms) > 1:
-        facts["milliseconds"] = _milliseconds(work, forms)
-    form = min(forms, key=lambda form: facts.get("milliseconds", {}).get(form, 0.0))
-    work.path(name).parent.mkdir(parents=True, exist_ok=True)
-    work.path(name).write_bytes(forms[form].SerializeToString())
-    return {
-        "form": form,
-        "criterion": criterion.kind,
-        "threshold": criterion.threshold,
-        **facts,
-        **_compare(work, name, criterion),
-    }
 
 
 def _forms(work: "Work", criterion: Criterion, *, is_int8: bool) -> tuple[Forms, dict[str, Any]]:
-    """The graphs to choose from, and what is to be said of them."""
-    model, wanted, facts = work.model, work.settings.exit_form, {}
+    """The graphs to choose from with counts of their products, and why there is no loop where there is none."""
+    model, wanted, why = work.model, work.settings.exit_form, {}
     try:
         steps_of(model.config)
     except InvalidInput as error:
         if wanted == "loop":
             raise
-        wanted, facts = "segments", {"no_loop": f"{error.rule}, got {error.got}"}
+        wanted, why = "segments", {"no_loop": f"{error.rule}, got {error.got}"}
     names = ("loop", "segments") if wanted == "auto" else (wanted,)
+    scratch = _scratch(work)
     rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}
     forms: Forms = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for form in names:
-            start, after = _traced(work, form)
-            if is_int8:
-                (start, *after), counts = _quantised([start, *after], Path(folder))
-                facts |= counts
-            forms[form] = (
-                assemble_loop(start, after[0], model, **rule)
-                if form == "loop"
-                else assemble_segments(start, after, model, **rule)
-            )
-    return forms, facts
+    for form in names:
+        start, after = _traced(work, form)
+        counts: dict[str, Any] = {}
+        if is_int8:
+            (start, *after), counts = _quantised([start, *after], scratch / f"int8-{form}")
+        if form == "segments":
+            forms[form] = assemble_segments(start, after, model, **rule), counts
+            continue
+        if is_int8:
+            # The heads of all exits are one tensor, of which each step takes its own.
+            counts["weight_products"] += 1
+            counts["kept_fp32"].append("exits")
+        forms[form] = assemble_loop(start, after[0], model, **rule), counts
+    return forms, why
 
 
 def _traced(work: "Work", form: str) -> tuple[Path, list[Path]]:
     """The start and what follows, in fp32, traced once for all exports."""
-    folder = work.directory / CHECKPOINTS / "exits"
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = work.exit_parts
+    folder, parts = _scratch(work), work.exit_parts
     if "start" not in parts:
         parts["start"] = [export_start(work.model, folder / "start.onnx")]
     if form not in parts:
@@ -99,6 +109,12 @@ def _traced(work: "Work", form: str) -> tuple[Path, list[Path]]:
             [export_step(work.model, folder / "step.onnx")] if form == "loop" else export_segments(work.model, folder)
         )
     return parts["start"][0], parts[form]
+
+
+def _scratch(work: "Work") -> Path:
+    if work.scratch is None:
+        raise ValueError("exits are put together in a folder of their own")
+    return work.scratch
 
 
 def _quantised(parts: list[Path], folder: Path) -> tuple[list[Path], dict[str, Any]]:
@@ -115,7 +131,7 @@ def _milliseconds(work: "Work", forms: Forms) -> dict[str, float]:
     """What each form takes for the examples, or for the cases where there are none, one by one and as batches: the least of several
     rounds, in which they take turns."""
     threads = work.settings.threads or physical_cores()
-    runs = {form: onnx_runner(proto.SerializeToString(), threads=threads) for form, proto in forms.items()}
+    runs = {form: onnx_runner(proto.SerializeToString(), threads=threads) for form, (proto, _) in forms.items()}
     batches = list(work.example_batches())[:_BATCHES] or [case.tensors for case in work.cases if "real" in case.what]
     batches = batches or [case.tensors for case in work.cases]
     single = [{name: tensor[:1] for name, tensor in batch.items()} for batch in batches]
@@ -144,27 +160,14 @@ def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:
         same, rows = same + int(alike_B.sum()), rows + len(alike_B)
         pairs.append((found.logits[alike_B].flatten(), expected.logits_BC[alike_B].flatten()))
     mine, theirs = (torch.cat(part).double() for part in zip(*pairs, strict=True))
-    largest = float((mine - theirs).abs().max()) / max(1.0, float(theirs.abs().max())) if len(mine) else 0.0
-    cosine = float(torch.nn.functional.cosine_similarity(mine, theirs, dim=0)) if len(mine) else 0.0
+    largest = float((mine - theirs).abs().max()) if len(mine) else 0.0
+    scaled = largest / max(1.0, float(theirs.abs().max())) if len(mine) else 0.0
+    cosine = float(torch.nn.functional.cosine_similarity(mine, theirs, dim=0)) if len(mine) else 1.0
     precision = RUNTIMES[name].precision
-    good = cosine >= LEAST_COSINE if precision == "int8" else largest <= TOLERANCES[precision] and same == rows
-    if not good:
-        raise ParityError(
-            [
-                {
-                    "output": "logits",
-                    "max_abs": largest,
-                    "scaled": largest,
-                    "cosine": cosine,
-                    "inputs": f"{same} of {rows} rows leave alike",
-                }
-            ],
-            what=name,
-            rule="rows must leave where torch's do, with the same logits",
-        )
-    return {
-        "max_abs_difference": largest, "least_cosine": cosine, "rows_compared": rows, "rows_that_leave_alike": same,
-    }  # fmt: skip
+    found = [Difference("logits", largest, scaled, cosine, f"{same} of {rows} rows, which leave alike")]
+    if precision == "fp32" and same < rows:
+        raise ParityError([asdict(each) for each in found], what=name, rule="rows must leave where torch's do")
+    return {**check_parity(found, what=name, precision=precision), "rows_compared": rows, "rows_that_leave_alike": same}
 
 
-__all__ = ["write_exits"]
+__all__ = ["check_exits", "write_exits"]

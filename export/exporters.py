@@ -144,7 +144,7 @@ def _tensorrt(work: Work) -> dict[str, Any]:
     ]
     inputs = [case for case in [*work.cases, *corners] if profile.allows(case.tensors["input_ids"].shape)]
     precision = RUNTIMES[work.settings.tensorrt_from].precision
-    of_model = differences(work.model, lambda tensors: dict(engine(**tensors)), inputs)
+    of_model = differences(work.reference, lambda tensors: dict(engine(**tensors)), inputs)
     work.made.append("tensorrt")
     return {
         **check_parity(of_model, what="tensorrt", precision=precision),

@@ -18,8 +18,12 @@ Tensors = dict[str, torch.Tensor]
 # direction of its outputs instead, and by its score.
 TOLERANCES = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 5e-2}
 LEAST_COSINE = 0.9
-# Of a graph to the model with the same roundings, where an input now and then lies a step further.
-LEAST_COSINE_AS_TRAINED = 0.999
+# Of a graph to the model with the same roundings, where an input now and then lies a step further: direction, and size.
+AS_TRAINED = "as trained"
+_LEAST_COSINES = {AS_TRAINED: 0.999}
+_LARGEST_STEPS = 0.1
+# Of its predictions, one in so many may be another one.
+_PREDICTIONS = 1000
 # Batch and length of the random inputs: one token, odd lengths, padding; never the traced shape.
 _SHAPES = ((1, 1), (3, 7), (2, 33), (5, 64))
 # Real ones, for a tokenizer: short, long, a pair, punctuation, another script, one word.
@@ -119,25 +123,24 @@ def _cosine(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
     return float(torch.nn.functional.cosine_similarity(one, other, dim=0))
 
 
-def check_parity(
-    found: list[Difference], *, what: str, precision: str, least_cosine: float = LEAST_COSINE
-) -> dict[str, Any]:
+def check_parity(found: list[Difference], *, what: str, precision: str) -> dict[str, Any]:
     """The figures for the record, once they are within the precision's tolerance.
-
-    Args:
-        least_cosine: of outputs that are computed in few bits.
 
     Raises:
         ParityError: an output is not; it lists every output.
     """
-    if precision not in TOLERANCES:
-        good = all(difference.cosine >= least_cosine for difference in found)
-        rule = f"the cosine of an output to the model's must be at least {least_cosine}"
-    else:
+    if precision in TOLERANCES:
         good = all(difference.scaled <= TOLERANCES[precision] for difference in found)
         rule = (
             f"outputs may differ by at most {TOLERANCES[precision]:g} from the model's (relative where they exceed 1)"
         )
+    else:
+        least = _LEAST_COSINES.get(precision, LEAST_COSINE)
+        good = all(difference.cosine >= least for difference in found)
+        rule = f"the cosine of an output to the model's must be at least {least}"
+        if precision == AS_TRAINED:
+            good = good and all(difference.scaled <= _LARGEST_STEPS for difference in found)
+            rule += f", and no value may differ by more than {_LARGEST_STEPS} (relative where they exceed 1)"
     if not good:
         raise ParityError([asdict(difference) for difference in found], what=what, rule=rule)
     return {
@@ -149,25 +152,46 @@ def check_parity(
 
 @torch.no_grad()
 def agreement(model: PreTrainedModel, run: Callable[..., Any], batches: Iterable[Tensors]) -> dict[str, Any]:
-    """How often two predict the same class, and the largest difference of their logits; nothing of a model without logits of classes.
+    """How often two predict the same class, and the largest difference of their logits; nothing of a model without logits.
 
     Args:
         run: named inputs -> an output with `logits`.
     """
     rows = same = 0
-    largest = 0.0
+    largest, classes = 0.0, 0
     for tensors in batches:
         expected, found = model(**tensors), run(**tensors)
-        if "logits" not in expected or expected.logits.shape[-1] < 2:
+        if "logits" not in expected:
             return {}
         kept = tensors["attention_mask"].bool()
         one, other = (
             output.logits[kept] if output.logits.shape[:-1] == kept.shape else output.logits
             for output in (found, expected)
         )
+        classes = other.shape[-1]
         rows, same = rows + one.shape[0], same + int((one.argmax(-1) == other.argmax(-1)).sum())
         largest = max(largest, float((one - other).abs().max()))
-    return {"agreement": {"predictions": rows, "same": same, "max_abs_difference": largest}} if rows else {}
+    if not rows:
+        return {}
+    counted = {"same": same} if classes > 1 else {}
+    return {"agreement": {"predictions": rows, **counted, "max_abs_difference": largest}}
+
+
+def check_agreement(found: dict[str, Any], *, what: str) -> dict[str, Any]:
+    """
+    Raises:
+        ParityError: more than one prediction in a thousand (or one, of fewer) is another class.
+    """
+    seen = found.get("agreement", {})
+    others = seen.get("predictions", 0) - seen.get("same", seen.get("predictions", 0))
+    if others > max(1, seen.get("predictions", 0) / _PREDICTIONS):
+        difference = Difference(
+            "logits", seen["max_abs_difference"], 0.0, 0.0, f"{others} of {seen['predictions']} examples"
+        )
+        raise ParityError(
+            [asdict(difference)], what=what, rule="predictions must be those of the model as it was trained"
+        )
+    return found
 
 
 def onnx_runner(graph: Path | bytes, *, threads: int | None = None) -> Callable[[Tensors], dict[str, torch.Tensor]]:
@@ -195,13 +219,14 @@ def random_inputs(model: PreTrainedModel, *, batch: int, length: int) -> Tensors
 
 
 __all__ = [
+    "AS_TRAINED",
     "LEAST_COSINE",
-    "LEAST_COSINE_AS_TRAINED",
     "TOLERANCES",
     "Case",
     "Difference",
     "agreement",
     "cases",
+    "check_agreement",
     "check_parity",
     "differences",
     "onnx_runner",

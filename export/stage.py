@@ -1,11 +1,12 @@
 """The export stage: a model directory in, the same directory with its exports out."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hf_albert_plus.compression.quantisation import SCHEME
+from hf_albert_plus.compression.quantisation import Scheme, read_scheme
 from hf_albert_plus.errors import InvalidInput, suggest
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.runtimes import RUNTIMES
@@ -20,6 +21,8 @@ EXPORTS = (
     "onnx", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-qdq", "onnx-nbits", "onnx-exits", "onnx-int8-exits", "openvino", "openvino-int8", "tensorrt", "triton",
 )  # fmt: skip
 CALIBRATED = ("onnx-qdq", "openvino-int8")
+# What a model that was trained for few bits is exported to.
+AS_TRAINED = ("onnx-int8", "onnx-qdq", "onnx-nbits")
 EXIT_FORMS = ("auto", "loop", "segments")
 TENSORRT_SOURCES = ("onnx-fp16", "onnx-bf16", "onnx-qdq")
 # What an export imports last of all, and is looked for first.
@@ -148,22 +151,22 @@ def _wanted(to: list[str], settings: ExportSettings, source: Path) -> list[str]:
             got=repr(settings.tensorrt_from),
             repair=suggest(settings.tensorrt_from, list(TENSORRT_SOURCES)),
         )
-    wanted = set(to)
+    wanted, scheme = set(to), read_scheme(source)
     if "tensorrt" in wanted:
         wanted.add(settings.tensorrt_from)
     for name, libraries in _LIBRARIES.items():
         for library in libraries if name in wanted else ():
             need(library, extra=name.partition("-")[0])
     if "triton" in wanted and not any(name.startswith(("onnx", "tensorrt")) for name in wanted):
-        wanted.add("onnx")
+        wanted.add("onnx" if scheme is None else "onnx-int8" if scheme.is_int8 else "onnx-nbits")
+    _check_source(source, wanted, settings, scheme)
     if (settings.data is None) != (settings.task is None):
         raise InvalidInput(
             "--data and --task go together",
             got=f"--data {settings.data} and --task {settings.task}",
             repair="give both, or --texts FILE",
         )
-    is_trained = (source / SCHEME).is_file()
-    calibrated = [name for name in CALIBRATED if name in wanted and not (is_trained and name == "onnx-qdq")]
+    calibrated = [name for name in CALIBRATED if name in wanted and (scheme is None or name != "onnx-qdq")]
     if calibrated and settings.texts is None and settings.task is None:
         raise InvalidInput(
             f"{calibrated[0]} is calibrated on real examples",
@@ -183,6 +186,39 @@ def _wanted(to: list[str], settings: ExportSettings, source: Path) -> list[str]:
     return [name for name in EXPORTS if name in wanted]
 
 
+def _check_source(source: Path, wanted: set[str], settings: ExportSettings, scheme: Scheme | None) -> None:
+    """Refuses what a model was not trained for, before anything is computed."""
+    from hf_albert_plus.checkpoints import load_config
+    from hf_albert_plus.export.exit_exports import check_exits
+
+    exits = sorted(name for name in wanted if name.endswith("-exits"))
+    for name in exits:
+        check_exits(load_config(source, option="DIR"), name)
+    if "onnx-int8-exits" in exits and settings.keep_fp32:
+        raise InvalidInput(
+            "--keep-fp32 names products of a graph without exits",
+            got="onnx-int8-exits beside it",
+            repair="export them by themselves",
+        )
+    if scheme is None:
+        if "onnx-nbits" in wanted:
+            raise InvalidInput(
+                "onnx-nbits needs a model that was trained for it",
+                got="no quantisation.json beside its weights",
+                repair="albert-plus qat --model DIR --bits 4 …",
+            )
+        return
+    other = sorted(wanted - {"triton", "tensorrt", *AS_TRAINED})
+    if other:
+        raise InvalidInput(
+            f"a model that was trained for few bits is exported as it was trained, to {', '.join(AS_TRAINED)}",
+            got=f"{other[0]}, which would leave its roundings out",
+            repair="export the model that it was trained from",
+        )
+    if wanted & {"onnx-int8", "onnx-qdq"}:
+        scheme.check_int8()
+
+
 def _export(
     source: Path, wanted: list[str], directory: Path, settings: ExportSettings, scorer: Scorer | None
 ) -> dict[str, Any]:
@@ -191,12 +227,15 @@ def _export(
     from hf_albert_plus.export.graph import applied_passes
     from hf_albert_plus.export.work import Work
 
-    with steps(f"export {source.name}", total=2 + len(wanted)) as begin:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        steps(f"export {source.name}", total=2 + len(wanted)) as begin,
+    ):
         begin("open")
         copy_model(source, directory)
         model = open_as_trained(source, option="DIR")
         begin("trace")
-        work = Work.begin(model, source, directory, settings, scorer)
+        work = Work.begin(model, source, directory, settings, scorer, scratch=Path(scratch))
         exports = {}
         for name in wanted:
             begin(name)

@@ -10,12 +10,11 @@ import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from hf_albert_plus.compression.quantisation import Scheme
-from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph import INT8_PASSES, apply_passes, save_graph
 from hf_albert_plus.export.int8 import check_counts
 from hf_albert_plus.export.passes import fold_weight_transposes, separate_weights
 from hf_albert_plus.export.products import count_products
-from hf_albert_plus.export.trained_products import TrainedProducts
+from hf_albert_plus.export.trained_products import TrainedProducts, kernel_bits
 
 Form = Literal["int8", "qdq", "nbits"]
 
@@ -39,13 +38,8 @@ def write_trained(
         InvalidInput: a form that the scheme's bits do not run in.
         QuantisationError: another weight product stayed in fp32; the target is removed.
     """
-    if form != "nbits" and not scheme.is_int8:
-        bits = sorted({grid.bits for grid in scheme.weights.values()})
-        raise InvalidInput(
-            "int8 graphs hold weights of 8 bits",
-            got=f"weights of {' and '.join(map(str, bits))}",
-            repair="export onnx-nbits",
-        )
+    if form != "nbits":
+        scheme.check_int8()
     names = count_products(onnx.load(source).graph).fp32
     model = onnx_ir.load(source)
     fold_weight_transposes(model, copy_tied=True)
@@ -71,7 +65,7 @@ def write_trained(
         **counts,
         "ranges": "as trained",
         "products_of_bits": {str(width): bits.count(width) for width in sorted(set(bits))},
-        **({"bits_in_wider_kernels": {"3": 4}} if form == "nbits" and 3 in bits else {}),
+        **({"kernel_bits": {str(width): kernel_bits(width) for width in sorted(set(bits))}} if form == "nbits" else {}),
     }
 
 

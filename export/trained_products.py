@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy
+import onnx
 import onnx_ir
 import torch
+from onnx import helper
 
 from hf_albert_plus.compression.quantisation import Scheme
 from hf_albert_plus.compression.quantisation.packing import pack, unsigned_levels
 from hf_albert_plus.compression.quantisation.rounding import activation_scale
 from hf_albert_plus.export.initializers import store
+from hf_albert_plus.export.sessions import open_session
 
 _CONTRIB = "com.microsoft"
-# What onnxruntime's n-bit product has kernels for on a CPU, and lengths of its blocks.
-_KERNEL_BITS = (2, 4, 8)
+# Lengths of the blocks of onnxruntime's n-bit product.
 _BLOCKS = (16, 32, 64, 128, 256)
 
 
@@ -44,7 +47,7 @@ class TrainedProducts:
     def nbits(self, node: onnx_ir.Node, name: str) -> None:
         """`MatMulNBits`. Its blocks are parts of a row, which all have the row's scale and zero here."""
         grid, key = self.scheme.grid_of(name), _weight_of(node).name
-        bits = next(kernel for kernel in _KERNEL_BITS if kernel >= grid.bits)
+        bits = kernel_bits(grid.bits)
         level_OI, scale_O, zero_O = unsigned_levels(_values(_weight_of(node)).T, grid)
         rows, columns = level_OI.shape
         block = min(_BLOCKS, key=lambda size: -(-columns // size) * (size * bits // 8 + 4))
@@ -135,6 +138,34 @@ class TrainedProducts:
             self.model.graph.remove(node, safe=True)
 
 
+@cache
+def kernel_bits(bits: int) -> int:
+    """The bits of the narrowest n-bit product that holds as many and that the installed onnxruntime has for a CPU."""
+    return next(width for width in (2, 4, 8) if width >= bits and _has_kernel(width))
+
+
+def _has_kernel(bits: int) -> bool:
+    """Whether a product of so many bits opens."""
+    attributes: dict[str, Any] = {"K": 16, "N": 1, "bits": bits, "block_size": 16}
+    node = helper.make_node("MatMulNBits", ["x", "levels", "scale"], ["y"], domain=_CONTRIB, **attributes)
+    ports = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, size]) for name, size in (("x", 16), ("y", 1))
+    ]
+    weights: dict[str, numpy.ndarray] = {
+        "levels": numpy.zeros((1, 1, 2 * bits), numpy.uint8),
+        "scale": numpy.ones((1, 1), numpy.float32),
+    }
+    stored = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph([node], "kernel", ports[:1], ports[1:], stored)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_CONTRIB, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    try:
+        open_session(model.SerializeToString())
+    except Exception:  # onnxruntime raises a class of its own for what it cannot open
+        return False
+    return True
+
+
 def _weight_of(node: onnx_ir.Node) -> onnx_ir.Value:
     weight = node.inputs[1]
     if weight is None or weight.const_value is None:
@@ -163,4 +194,4 @@ def _replace(model: onnx_ir.Model, node: onnx_ir.Node, nodes: Sequence[onnx_ir.N
     model.graph.remove(node, safe=True)
 
 
-__all__ = ["TrainedProducts"]
+__all__ = ["TrainedProducts", "kernel_bits"]

@@ -87,20 +87,30 @@ def _config(name: str, runtime: str, ports: dict[str, list[onnx.ValueInfoProto]]
         default_model_filename=f"model{Path(RUNTIMES[runtime].file).suffix}",
     )
     for port in ports["input"]:
-        config.input.add(name=port.name, data_type=schema.DataType.Value(_type(port)), dims=_dims(port))
+        _add(config.input, port, schema)
     for port in ports["output"]:
-        config.output.add(name=port.name, data_type=schema.DataType.Value(_type(port)), dims=_dims(port))
+        _add(config.output, port, schema)
     config.dynamic_batching.max_queue_delay_microseconds = QUEUE_DELAY_MICROSECONDS
     kind = schema.ModelInstanceGroup.Kind.Value("KIND_GPU" if on_gpu else "KIND_CPU")
     config.instance_group.add(count=1, kind=kind)
     return config
 
 
+def _add(entries: Any, port: onnx.ValueInfoProto, schema: Any) -> None:
+    """One input or output; Triton wants an axis past the batch, which it takes away again where there is none."""
+    dims = _dims(port)
+    entry = entries.add(name=port.name, data_type=schema.DataType.Value(_type(port)), dims=dims or [1])
+    if not dims:
+        entry.reshape.SetInParent()
+
+
 def _ports(directory: Path, runtime: str) -> dict[str, list[onnx.ValueInfoProto]]:
     """Inputs and outputs, of a TensorRT engine as its ONNX graph has them."""
     files = sorted((directory / "onnx").glob("model*.onnx")) if runtime == "tensorrt" else []
     graph = onnx.load(files[0] if files else directory / RUNTIMES[runtime].file).graph
-    return {"input": list(graph.input), "output": list(graph.output)}
+    # An input with a value of its own is none that clients send.
+    own = {tensor.name for tensor in graph.initializer}
+    return {"input": [port for port in graph.input if port.name not in own], "output": list(graph.output)}
 
 
 def _type(port: onnx.ValueInfoProto) -> str:

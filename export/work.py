@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ from hf_albert_plus.export.engines import Engine, weight_files
 from hf_albert_plus.export.graph import export_graph, save_graph, with_choices
 from hf_albert_plus.export.int8 import matching_products
 from hf_albert_plus.export.parity import (
-    LEAST_COSINE_AS_TRAINED,
+    AS_TRAINED,
     Case,
     Tensors,
     agreement,
     cases,
+    check_agreement,
     check_parity,
     differences,
 )
@@ -52,6 +54,7 @@ class Work:
     made: list[str] = field(default_factory=list)
     exit_parts: dict[str, list[Path]] = field(default_factory=dict)
     scheme: Scheme | None = None
+    scratch: Path | None = None
 
     @classmethod
     def begin(
@@ -61,8 +64,14 @@ class Work:
         directory: Path,
         settings: "ExportSettings",
         scorer: "Scorer | None",
+        *,
+        scratch: Path | None = None,
     ) -> "Work":
-        """Traces the model and reads the examples."""
+        """Traces the model and reads the examples.
+
+        Args:
+            scratch: a folder for graphs on the way, which somebody else empties.
+        """
         examples = _examples(source, model, settings)
         graph = directory / RUNTIMES["onnx"].file
         save_graph(export_graph(model), graph)
@@ -75,10 +84,19 @@ class Work:
             checked.append(Case(f"{len(examples[:8])} of the examples", batch))
         keep = matching_products(graph, settings.keep_fp32)
         work = cls(model, directory, settings, scorer, graph, checked, examples, tokenizer, keep, proto)
-        work.scheme = read_scheme(source)
+        work.scheme, work.scratch = read_scheme(source), scratch
         if scorer is not None:
-            work.torch_score = scorer(work.engine("torch"))
+            work.torch_score = scorer(work.engine("torch" if work.scheme is None else "torch-qat"))
         return work
+
+    @cached_property
+    def reference(self) -> PreTrainedModel:
+        """What graphs are to compute: the model, with the roundings that it was trained with."""
+        if self.scheme is None:
+            return self.model
+        rounded = copy.deepcopy(self.model)
+        Simulation.of(rounded, self.scheme, keep_fp32=self.keep_fp32)
+        return rounded
 
     def engine(self, name: str) -> Engine:
         return Engine.load(self.directory, name, threads=self.settings.threads, verify=False)
@@ -100,23 +118,17 @@ class Work:
         """Writes and verifies a graph with the roundings that the model was trained with: it is compared with the model that computes with
         them, and predictions on the examples are counted."""
         if self.scheme is None:
-            raise InvalidInput(
-                f"{name} needs a model that was trained for it",
-                got="no quantisation.json beside its weights",
-                repair="albert-plus qat --model DIR --bits 4 …",
-            )
+            raise ValueError(f"{name} needs a scheme")
         counts = write_trained(self.graph, self.path(name), scheme=self.scheme, form=form, keep_fp32=self.keep_fp32)
         proto = onnx.load(self.path(name))
         onnx.checker.check_model(proto)
         self.made.append(name)
-        engine, rounded = self.engine(name), copy.deepcopy(self.model)
-        Simulation.of(rounded, self.scheme)
-        found = differences(rounded, lambda tensors: dict(engine(**tensors)), self.cases)
-        precision = RUNTIMES[name].precision
+        engine = self.engine(name)
+        found = differences(self.reference, lambda tensors: dict(engine(**tensors)), self.cases)
         return {
-            **check_parity(found, what=name, precision=precision, least_cosine=LEAST_COSINE_AS_TRAINED),
+            **check_parity(found, what=name, precision=AS_TRAINED),
             **counts,
-            **agreement(rounded, engine, self.example_batches()),
+            **check_agreement(agreement(self.reference, engine, self.example_batches()), what=name),
             **self.judged(
                 name, repair="train it longer or with more bits (albert-plus qat), or allow a larger --max-drop"
             ),

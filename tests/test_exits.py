@@ -214,3 +214,13 @@ def test_exits_are_added_to_a_classifier_that_is_there(head, classifier_dir, dat
         words = [*words[:2], "fastbert", "--phases", "exits", *words[3:-1], tmp_path / "none"]
         with pytest.raises(InvalidInput, match="needs exits with weights of their own, got exit_head 'shared'; use"):
             invoke(*words)
+
+
+def test_exits_that_are_wrong_and_sure_are_told_of():
+    """A probability of 1 is at least any threshold: whoever says so leaves."""
+    logits_JBC = torch.tensor([[[0.0, 200.0]] * 4, [[1.0, 0.0]] * 4])
+    for kind in ("entropy", "confidence"):
+        with pytest.raises(
+            InvalidInput, match=f"some threshold of {kind} must lose at most 0.5 points, got 100.00 lost"
+        ):
+            calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5)  # fmt: skip

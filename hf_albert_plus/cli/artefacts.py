@@ -105,7 +105,11 @@ def _line(name: str, facts: dict[str, Any]) -> str:
             parts.append(f"in fp32: {', '.join(facts['kept_fp32'])}")
         if "agreement" in facts:
             seen = facts["agreement"]
-            parts.append(f"{seen['same']} of {seen['predictions']} predictions as trained")
+            parts.append(
+                f"{seen['same']} of {seen['predictions']} predictions as trained"
+                if "same" in seen
+                else f"{seen['predictions']} values within {seen['max_abs_difference']:.2g} of those as trained"
+            )
         if facts.get("score") is not None:
             parts.append(f"score {facts['score']:.2f} ({-facts['drop']:+.2f})")
     else:

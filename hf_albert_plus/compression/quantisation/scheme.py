@@ -50,6 +50,19 @@ class Scheme:
         """Whether int8 products can run it: 8 bits everywhere."""
         return all(grid.bits == 8 for grid in self.weights.values())
 
+    def check_int8(self) -> None:
+        """
+        Raises:
+            InvalidInput: int8 products cannot run it.
+        """
+        if not self.is_int8:
+            bits = sorted({grid.bits for grid in self.weights.values()})
+            raise InvalidInput(
+                "int8 graphs hold weights of 8 bits",
+                got=f"weights of {' and '.join(map(str, bits))}",
+                repair="export onnx-nbits",
+            )
+
     def write(self, directory: Path) -> None:
         write_json(directory / SCHEME, asdict(self))
 
