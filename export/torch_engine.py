@@ -8,7 +8,7 @@ import torch
 from transformers.utils import ModelOutput
 
 from hf_albert_plus.checkpoints import open_as_trained
-from hf_albert_plus.compression.quantisation import SCHEME, Simulation, read_scheme
+from hf_albert_plus.compression.quantisation import SCHEME, FakeQuantisation, read_scheme
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.runtimes import Runtime
@@ -24,7 +24,7 @@ class TorchEngine(Engine):
         model: Any = open_as_trained(directory, option="the target")
         self.model = model.to(torch.bfloat16) if runtime.precision == "bf16" else model
         if runtime.name == "torch-qat":
-            simulate(self.model, directory)
+            fake_quantise(self.model, directory)
         self.config = self.model.config
         self.forward_model = torch.compile(self.model, dynamic=True) if runtime.name == "torch-compile" else self.model
         types = ("token_type_ids",) if reads_token_types(self.config) else ()
@@ -38,7 +38,7 @@ class TorchEngine(Engine):
         return type(output)(**{name: value.float() for name, value in output.items()})
 
 
-def simulate(model: Any, directory: Path) -> None:
+def fake_quantise(model: Any, directory: Path) -> None:
     """Lets a model compute on the grids that its directory says it was trained on.
 
     Raises:
@@ -49,7 +49,7 @@ def simulate(model: Any, directory: Path) -> None:
         raise InvalidInput(
             f"torch-qat needs {directory / SCHEME}", got="no such file", repair="train for few bits: albert-plus qat"
         )
-    Simulation.of(model, scheme)
+    FakeQuantisation.of(model, scheme)
 
 
 __all__ = ["TorchEngine"]

@@ -41,7 +41,7 @@ class TrainedProducts:
         """QuantizeLinear and DequantizeLinear before a MatMul, all zeros 0."""
         levels, weight_scale = self._weight(node, name)
         weight = self._once(node, "DequantizeLinear", [levels, weight_scale], {"axis": 1})
-        node.replace_input_with(0, self._there_and_back(node, name, numpy.int8(0)))
+        node.replace_input_with(0, self._quantise_dequantise(node, name, numpy.int8(0)))
         node.replace_input_with(1, weight)
 
     def nbits(self, node: onnx_ir.Node, name: str) -> None:
@@ -55,7 +55,7 @@ class TrainedProducts:
         # What fills the last block up meets no input.
         filled_OI = numpy.pad(level_OI, ((0, 0), (0, blocks * block - columns)))
         inputs = [
-            self._there_and_back(node, name, numpy.uint8(128)),
+            self._quantise_dequantise(node, name, numpy.uint8(128)),
             store(self.model, f"{key}.levels", pack(filled_OI, bits).reshape(rows, blocks, block * bits // 8)),
             store(self.model, f"{key}.scale", scale_O[:, None].repeat(blocks, axis=1)),
             store(self.model, f"{key}.zero", pack(zero_O[:, None].repeat(blocks, axis=1), bits)),
@@ -86,13 +86,13 @@ class TrainedProducts:
 
     def _step(self, name: str, zero: Any) -> tuple[onnx_ir.Value, onnx_ir.Value]:
         """The step and the zero of a product's input, scalars."""
-        scale = activation_scale(torch.tensor(self.scheme.products[name].largest, dtype=torch.float32)).numpy()
+        scale = activation_scale(torch.tensor(self.scheme.products[name].amax, dtype=torch.float32)).numpy()
         return store(self.model, f"step {scale.item()!r}", scale), store(self.model, f"zero {zero}", numpy.array(zero))
 
     def _levels(self, node: onnx_ir.Node, scale: onnx_ir.Value, zero: onnx_ir.Value) -> onnx_ir.Value:
         return self._once(node, "QuantizeLinear", [node.inputs[0], scale, zero])
 
-    def _there_and_back(self, node: onnx_ir.Node, name: str, zero: Any) -> onnx_ir.Value:
+    def _quantise_dequantise(self, node: onnx_ir.Node, name: str, zero: Any) -> onnx_ir.Value:
         scale, stored_zero = self._step(name, zero)
         return self._once(node, "DequantizeLinear", [self._levels(node, scale, stored_zero), scale, stored_zero])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 from transformers import PreTrainedModel
 
-from hf_albert_plus.compression.quantisation import Scheme, Simulation, read_scheme
+from hf_albert_plus.compression.quantisation import FakeQuantisation, Scheme, read_scheme
 from hf_albert_plus.errors import InvalidInput, ScoreError
 from hf_albert_plus.export.batching import pad_rows
 from hf_albert_plus.export.calibration import Example, task_examples, text_examples
@@ -95,7 +95,7 @@ class Work:
         if self.scheme is None:
             return self.model
         rounded = copy.deepcopy(self.model)
-        Simulation.of(rounded, self.scheme, keep_fp32=self.keep_fp32)
+        FakeQuantisation.of(rounded, self.scheme, keep_fp32=self.keep_fp32)
         return rounded
 
     def engine(self, name: str) -> Engine:

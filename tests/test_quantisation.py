@@ -1,5 +1,5 @@
 """Few bits: grids against their definitions, ranges against the batches that made them, curvature against a whole Hessian, packed
-files, and graphs against the simulation that was trained."""
+files, and graphs against the fake_quantisation that was trained."""
 
 import copy
 import itertools
@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from hf_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.compression import QatSettings, qat
-from hf_albert_plus.compression.quantisation import SCHEME, Grid, Product, Scheme, Simulation, read_scheme
+from hf_albert_plus.compression.quantisation import SCHEME, FakeQuantisation, Grid, Product, Scheme, read_scheme
 from hf_albert_plus.compression.quantisation.assignment import assign_bits
 from hf_albert_plus.compression.quantisation.curvature import blocks_of, curvatures, sensitivity
 from hf_albert_plus.compression.quantisation.packing import (
@@ -107,35 +107,35 @@ def model_and_simulation(steps=0, *, model=None, weights=None, others=None, deca
             )
         )
     )
-    simulation = Simulation(model, weights=weights, others=others, decay=decay)
+    fake_quantisation = FakeQuantisation(model, weights=weights, others=others, decay=decay)
     model.train()
     for length in range(8, 8 + steps):
         with torch.no_grad():
             model(**pair_inputs(model.config.vocab_size, length=length))
     model.eval()
-    return model, simulation
+    return model, fake_quantisation
 
 
 def test_autocast_multiplies_the_same_levels():
     """In bf16 only what a product gives is rounded, as in any training in bf16: its levels are those of int8."""
-    model, simulation = model_and_simulation(2)
+    model, fake_quantisation = model_and_simulation(2)
     module = model.albert_plus.encoder.ffn[0].intermediate
     hidden = torch.randn(3, 32, generator=torch.Generator().manual_seed(2))
     levels, scale = module.calls.levels(module)
     for number in range(4):
-        step = activation_scale(module.largest[number])
+        step = activation_scale(module.amax[number])
         exact = (activation_levels(hidden, step).double() @ levels.double().T) * (step * scale[:, 0]) + module.bias
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
             module.calls._begin()
             module.calls._layers.append(f"albert_plus.encoder.layers.{number}")
             found = module(hidden)
         assert float(((found - exact).abs() / (exact - module.bias).abs().clamp(min=1e-6)).detach().max()) <= 2**-8
-    simulation.remove()
+    fake_quantisation.remove()
 
 
 def test_a_shared_block_has_a_range_for_each_of_its_layers():
     """Against the inputs of the one block, recorded call by call, and the average written out."""
-    model, simulation = model_and_simulation(ffn_sharing="none", decay=0.6)
+    model, fake_quantisation = model_and_simulation(ffn_sharing="none", decay=0.6)
     module = model.albert_plus.encoder.attention[0].query
     seen: list[float] = []
     hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(float(inputs[0].detach().abs().max())))
@@ -143,7 +143,7 @@ def test_a_shared_block_has_a_range_for_each_of_its_layers():
     for length in (9, 10, 11):
         model(**pair_inputs(model.config.vocab_size, length=length))
     hook.remove()
-    ranges = simulation.scheme().ranges
+    ranges = fake_quantisation.scheme().ranges
     for layer in range(4):
         first, second, third = seen[layer::4]
         expected = 0.6 * (first + second) / 2 + 0.4 * third  # a third of the third would be less than 1 - decay
@@ -152,23 +152,23 @@ def test_a_shared_block_has_a_range_for_each_of_its_layers():
 
 
 def test_only_training_moves_ranges():
-    model, simulation = model_and_simulation(2)
-    before = simulation.scheme()
+    model, fake_quantisation = model_and_simulation(2)
+    before = fake_quantisation.scheme()
     model(**pair_inputs(model.config.vocab_size, length=20))
-    assert simulation.scheme() == before
+    assert fake_quantisation.scheme() == before
 
 
 def test_a_simulation_leaves_the_model_as_it_was():
-    model, simulation = model_and_simulation(1)
+    model, fake_quantisation = model_and_simulation(1)
     inputs = pair_inputs(model.config.vocab_size)
     rounded = model(**inputs).logits
-    scheme = simulation.scheme()
-    simulation.remove()
+    scheme = fake_quantisation.scheme()
+    fake_quantisation.remove()
     plain = randomise(AlbertPlusForSequenceClassification(model.config))
     assert model.state_dict().keys() == plain.state_dict().keys()
     assert torch.equal(model(**inputs).logits, plain(**inputs).logits)
     assert not torch.equal(rounded, plain(**inputs).logits)
-    Simulation.of(model, scheme)
+    FakeQuantisation.of(model, scheme)
     assert torch.equal(model(**inputs).logits, rounded)
 
 
@@ -194,14 +194,14 @@ def test_packing_leaves_no_gaps(bits, columns):
 
 
 def test_a_packed_file_holds_what_was_trained(tmp_path):
-    model, simulation = model_and_simulation(1, others=Grid(3))
+    model, fake_quantisation = model_and_simulation(1, others=Grid(3))
     inputs = pair_inputs(model.config.vocab_size)
     expected = model(**inputs).logits
-    scheme = simulation.scheme()
-    simulation.remove()
+    scheme = fake_quantisation.scheme()
+    fake_quantisation.remove()
     write_packed(model, scheme, tmp_path / "packed.safetensors")
     model.load_state_dict(read_packed(tmp_path / "packed.safetensors"))
-    Simulation.of(model, scheme)
+    FakeQuantisation.of(model, scheme)
     assert torch.equal(model(**inputs).logits, expected)
     module = model.albert_plus.encoder.ffn[0].intermediate
     assert packed_bytes(module.weight, Grid(3)) == 48 * (32 * 3 // 8 + 5)
@@ -272,13 +272,13 @@ FORMS = [("int8", Grid()), ("int8", Grid(groups=1)), ("qdq", Grid()), ("nbits", 
 
 @pytest.mark.parametrize("fields", ARCHITECTURES.values(), ids=ARCHITECTURES)
 def test_what_was_trained_is_what_runs(fields, tmp_path):
-    """Every form and grid in onnxruntime against the simulation in torch. An input that lies on the border of two steps may take the
+    """Every form and grid in onnxruntime against the fake_quantisation in torch. An input that lies on the border of two steps may take the
     other one: of the outputs of all forms at most a few are further away than rounding errors of fp32."""
     original = exported_graph(tmp_path / "fp32.onnx", **fields)
     flips = 0
     for form, grid in FORMS:
-        model, simulation = model_and_simulation(2, model=original, others=grid)
-        scheme = simulation.scheme()
+        model, fake_quantisation = model_and_simulation(2, model=original, others=grid)
+        scheme = fake_quantisation.scheme()
         counts = write_trained(tmp_path / "fp32.onnx", tmp_path / "few.onnx", scheme=scheme, form=form)
         assert counts["quantised_products"] == counts["weight_products"] == len(scheme.products)
         assert not counts["float_tables"]
@@ -298,8 +298,8 @@ def test_weights_are_stored_once_and_packed(tmp_path):
     exported_graph(tmp_path / "fp32.onnx")
     sizes = {}
     for bits in (2, 4, 8):
-        _, simulation = model_and_simulation(1, others=Grid(bits))
-        write_trained(tmp_path / "fp32.onnx", tmp_path / "few.onnx", scheme=simulation.scheme(), form="nbits")
+        _, fake_quantisation = model_and_simulation(1, others=Grid(bits))
+        write_trained(tmp_path / "fp32.onnx", tmp_path / "few.onnx", scheme=fake_quantisation.scheme(), form="nbits")
         graph = onnx.load(tmp_path / "few.onnx").graph
         sizes[bits] = sum(
             numpy.prod(t.dims) for t in graph.initializer if t.name.endswith(".levels") and len(t.dims) == 3
@@ -313,10 +313,10 @@ def test_weights_are_stored_once_and_packed(tmp_path):
 
 def test_products_can_stay_in_fp32(tmp_path):
     exported_graph(tmp_path / "fp32.onnx")
-    _, simulation = model_and_simulation(1)
+    _, fake_quantisation = model_and_simulation(1)
     kept = ["albert_plus.encoder.layers.2.ffn.0.output"]
     counts = write_trained(
-        tmp_path / "fp32.onnx", tmp_path / "few.onnx", scheme=simulation.scheme(), form="int8", keep_fp32=kept
+        tmp_path / "fp32.onnx", tmp_path / "few.onnx", scheme=fake_quantisation.scheme(), form="int8", keep_fp32=kept
     )
     assert counts["kept_fp32"] == kept
     assert counts["quantised_products"] == counts["weight_products"] - 1
@@ -324,8 +324,8 @@ def test_products_can_stay_in_fp32(tmp_path):
 
 def test_what_a_scheme_does_not_know_is_no_silent_fp32(tmp_path):
     exported_graph(tmp_path / "fp32.onnx")
-    _, simulation = model_and_simulation(1)
-    scheme = simulation.scheme()
+    _, fake_quantisation = model_and_simulation(1)
+    scheme = fake_quantisation.scheme()
     few = dict(list(scheme.products.items())[:-1])
     with pytest.raises(QuantisationError):
         write_trained(
@@ -365,7 +365,7 @@ def test_a_model_trained_for_int8_runs_in_int8(classifier_dir, data_dir, tmp_pat
     scheme = read_scheme(out)
     assert scheme is not None
     assert scheme.is_int8
-    assert all(product.largest > 0 for product in scheme.products.values())
+    assert all(product.amax > 0 for product in scheme.products.values())
     kept = "albert_plus.encoder.layers.1.attention.0.query"
     invoke("export", out, "--to", "onnx-int8", "--to", "onnx-qdq", "--to", "onnx-nbits", "--data", data_dir, "--task", "sst2", "--examples", 64,
            "--keep-fp32", kept, "--out", tmp_path / "exported")  # fmt: skip
@@ -446,11 +446,11 @@ def test_exits_are_trained_afterwards(classifier_dir, data_dir, tmp_path):
 def _follow(rank, port, folder):
     os.environ |= {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
-    model, simulation = model_and_simulation()
+    model, fake_quantisation = model_and_simulation()
     model.train()
     inputs = {name: tensor[rank : rank + 1] for name, tensor in pair_inputs(model.config.vocab_size).items()}
     model(**inputs)
-    (folder / f"{rank}.json").write_text(json.dumps(simulation.scheme().ranges))
+    (folder / f"{rank}.json").write_text(json.dumps(fake_quantisation.scheme().ranges))
     torch.distributed.destroy_process_group()
 
 

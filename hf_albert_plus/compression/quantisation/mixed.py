@@ -10,18 +10,18 @@ from ...errors import InvalidInput
 from ...records import read_json, write_json
 from .assignment import assign_bits
 from .curvature import curvatures, sensitivity
+from .fake_quantisation import FakeQuantisation
 from .packing import packed_bytes, serialise
 from .rounding import Grid, round_weight
 from .settings import QatSettings
-from .simulation import Simulation
 
 Blocks = Mapping[str, Sequence[str]]
 
 
-def simulate(model: Any, blocks: Blocks, bits: Mapping[str, int], settings: QatSettings) -> Simulation:
+def fake_quantise(model: Any, blocks: Blocks, bits: Mapping[str, int], settings: QatSettings) -> FakeQuantisation:
     """The model with blocks in their bits, and everything else in 8."""
     grids = {path: Grid(bits[name], settings.groups) for name, paths in blocks.items() for path in paths}
-    return Simulation(model, weights=grids, others=Grid(groups=settings.groups), decay=settings.decay)
+    return FakeQuantisation(model, weights=grids, others=Grid(groups=settings.groups), decay=settings.decay)
 
 
 def refuse_impossible(model: Any, blocks: Blocks, settings: QatSettings, *, budget: int) -> None:
@@ -104,10 +104,10 @@ def bits_under_budget(
 
 
 def _file_bytes(model: Any, blocks: Blocks, bits: Mapping[str, int], settings: QatSettings) -> int:
-    simulation = simulate(model, blocks, bits, settings)
-    scheme = simulation.scheme()
-    simulation.remove()
+    fake_quantisation = fake_quantise(model, blocks, bits, settings)
+    scheme = fake_quantisation.scheme()
+    fake_quantisation.remove()
     return len(serialise(model, scheme))
 
 
-__all__ = ["bits_under_budget", "measure", "refuse_impossible", "simulate"]
+__all__ = ["bits_under_budget", "fake_quantise", "measure", "refuse_impossible"]

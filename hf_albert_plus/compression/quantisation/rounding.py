@@ -93,9 +93,9 @@ def round_weight(weight_OI: torch.Tensor, grid: Grid) -> torch.Tensor:
     return level_OI * scale_O1
 
 
-def activation_scale(largest: torch.Tensor) -> torch.Tensor:
-    """The step of 8-bit activations whose largest magnitude is `largest` (Q8BERT, eq. 1). A range that was never seen has a step of 1."""
-    return torch.where(largest > 0, largest / 127, 1.0)
+def activation_scale(amax: torch.Tensor) -> torch.Tensor:
+    """The step of 8-bit activations whose largest magnitude is `amax` (Q8BERT, eq. 1). A range that was never seen has a step of 1."""
+    return torch.where(amax > 0, amax / 127, 1.0)
 
 
 def activation_levels(hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:

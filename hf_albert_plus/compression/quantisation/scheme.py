@@ -18,11 +18,11 @@ class Product:
 
     Attributes:
         module: path of the module, whose weight it reads.
-        largest: magnitude of its input that is 127 steps.
+        amax: magnitude of its input that is 127 steps.
     """
 
     module: str
-    largest: float
+    amax: float
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Scheme:
 
     @property
     def ranges(self) -> dict[str, float]:
-        return {name: product.largest for name, product in self.products.items()}
+        return {name: product.amax for name, product in self.products.items()}
 
     def grid_of(self, product: str) -> Grid:
         return self.weights[self.products[product].module]

@@ -9,7 +9,7 @@ from ...finetune import task_rows
 from ...glue import Task, data_parent
 from ...records import CHECKPOINTS, Record, parent, run_stage
 from .curvature import blocks_of, sensitivity
-from .mixed import bits_under_budget, measure, refuse_impossible, simulate
+from .mixed import bits_under_budget, fake_quantise, measure, refuse_impossible
 from .packing import PACKED, write_packed
 from .settings import QatSettings
 
@@ -55,7 +55,7 @@ def qat(
             measured = processes.first_alone(lambda: measure(classifier, rows, collator, blocks, settings, kept=kept))
             bits = bits_under_budget(classifier, blocks, measured, settings, budget=budget)
             facts["curvature"] = {name: [*values, sensitivity(values)] for name, values in measured.items()}
-        simulation = simulate(classifier, blocks, bits, settings)
+        fake_quantisation = fake_quantise(classifier, blocks, bits, settings)
         result = train(
             classifier,
             rows=rows,
@@ -65,8 +65,8 @@ def qat(
             description=f"train {task.name} in {'/'.join(map(str, settings.bits))} bits",
             checkpoint_seconds=checkpoint_seconds,
         )
-        scheme = simulation.scheme()
-        simulation.remove()
+        scheme = fake_quantisation.scheme()
+        fake_quantisation.remove()
         if processes.is_first():
             classifier.to("cpu").save_pretrained(directory)
             tokenizer.save_pretrained(directory)

@@ -51,11 +51,11 @@ class Calls:
         self._layers.pop()
 
 
-class RoundedLinear(nn.Module):
+class FakeQuantisedLinear(nn.Module):
     """A linear module, its weight and inputs rounded.
 
     Attributes:
-        largest: magnitude of the input that is 127 steps, of every product it is called for. In training it follows the batches by an
+        amax: magnitude of the input that is 127 steps, of every product it is called for. In training it follows the batches by an
             exponential moving average (Q8BERT, section 2.2). A shared block has one for each of its layers.
         seen: batches that each of them followed.
     """
@@ -68,7 +68,7 @@ class RoundedLinear(nn.Module):
         self.path, self.calls, self.decay = path, calls, decay
         self.index = {name: index for index, name in enumerate(products)}
         self.plain: set[int] = set()
-        self.largest = nn.Buffer(torch.zeros(len(products), device=linear.weight.device))
+        self.amax = nn.Buffer(torch.zeros(len(products), device=linear.weight.device))
         self.seen = nn.Buffer(torch.zeros(len(products), device=linear.weight.device))
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -78,24 +78,24 @@ class RoundedLinear(nn.Module):
         if self.training:
             self._follow(number, hidden)
         # Levels are whole numbers that bf16 holds too: an autocast multiplies the very ones that int8 does.
-        scale, (level_OI, scale_O1) = activation_scale(self.largest[number]), self.calls.levels(self)
+        scale, (level_OI, scale_O1) = activation_scale(self.amax[number]), self.calls.levels(self)
         product = functional.linear(activation_levels(hidden, scale), level_OI) * (scale * scale_O1[:, 0])
         return product if self.bias is None else product + self.bias
 
     @torch.no_grad()
     def _follow(self, number: int, hidden: torch.Tensor) -> None:
         low, high = hidden.aminmax()
-        seen = torch.maximum(-low, high).to(self.largest.dtype)
+        seen = torch.maximum(-low, high).to(self.amax.dtype)
         if processes.count() > 1:
             # What all of them see together: a batch has one range, however many processes share it.
             torch.distributed.all_reduce(seen, op=torch.distributed.ReduceOp.MAX)
         self.seen[number] += 1
         # A mean of all batches until there are enough of them for the average to forget the first ones.
         share = torch.clamp(1 / self.seen[number], min=1 - self.decay)
-        self.largest[number] += share * (seen - self.largest[number])
+        self.amax[number] += share * (seen - self.amax[number])
 
 
-class RoundedEmbedding(nn.Module):
+class FakeQuantisedEmbedding(nn.Module):
     """An embedding whose table is rounded."""
 
     def __init__(self, embedding: nn.Embedding, grid: Grid):
@@ -106,7 +106,7 @@ class RoundedEmbedding(nn.Module):
         return functional.embedding(ids, round_weight(self.weight, self.grid), self.padding_idx)
 
 
-class Simulation:
+class FakeQuantisation:
     """A model under a scheme, until `remove`."""
 
     def __init__(
@@ -126,26 +126,26 @@ class Simulation:
         """
         self.model = model
         self._originals: dict[str, nn.Module] = {}
-        self._linears: dict[str, RoundedLinear] = {}
-        self._tables: dict[str, RoundedEmbedding] = {}
+        self._linears: dict[str, FakeQuantisedLinear] = {}
+        self._tables: dict[str, FakeQuantisedEmbedding] = {}
         self.calls = Calls(model)
         products = self._products()
         for path, module in list(model.named_modules()):
             rounded: nn.Module
             if path in products:
                 grid = (weights or {}).get(path, others or Grid())
-                rounded = self._linears[path] = RoundedLinear(
+                rounded = self._linears[path] = FakeQuantisedLinear(
                     module, grid, path=path, products=products[path], calls=self.calls, decay=decay
                 )
             elif isinstance(module, nn.Embedding):
-                rounded = self._tables[path] = RoundedEmbedding(module, Grid(groups=1))
+                rounded = self._tables[path] = FakeQuantisedEmbedding(module, Grid(groups=1))
             else:
                 continue
             self._originals[path] = module
             model.set_submodule(path, rounded.train(model.training))
 
     @classmethod
-    def of(cls, model: Any, scheme: Scheme, *, keep_fp32: Collection[str] = ()) -> "Simulation":
+    def of(cls, model: Any, scheme: Scheme, *, keep_fp32: Collection[str] = ()) -> "FakeQuantisation":
         """A model with the ranges that it was trained with.
 
         Args:
@@ -154,8 +154,8 @@ class Simulation:
         Raises:
             InvalidInput: a scheme of another model.
         """
-        simulation = cls(model, weights=scheme.weights)
-        found = {name for module in simulation._linears.values() for name in module.index}
+        fake_quantisation = cls(model, weights=scheme.weights)
+        found = {name for module in fake_quantisation._linears.values() for name in module.index}
         if found != set(scheme.products):
             other = sorted(found ^ set(scheme.products))[0]
             raise InvalidInput(
@@ -163,12 +163,12 @@ class Simulation:
                 got=f"{other} in one of them",
                 repair="train it again: albert-plus qat",
             )
-        for module in simulation._linears.values():
+        for module in fake_quantisation._linears.values():
             for name, index in module.index.items():
-                module.largest[index] = scheme.products[name].largest
+                module.amax[index] = scheme.products[name].amax
                 if name in keep_fp32:
                     module.plain.add(index)
-        return simulation
+        return fake_quantisation
 
     def scheme(self) -> Scheme:
         """What was found so far."""
@@ -176,7 +176,7 @@ class Simulation:
             weights={path: module.grid for path, module in self._linears.items()},
             tables={path: module.grid for path, module in self._tables.items()},
             products={
-                name: Product(path, float(module.largest[index]))
+                name: Product(path, float(module.amax[index]))
                 for path, module in self._linears.items()
                 for name, index in module.index.items()
             },
@@ -207,4 +207,4 @@ class Simulation:
         return found
 
 
-__all__ = ["RoundedEmbedding", "RoundedLinear", "Simulation"]
+__all__ = ["FakeQuantisation", "FakeQuantisedEmbedding", "FakeQuantisedLinear"]
