@@ -13,6 +13,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.batching import pad_rows
 from hf_albert_plus.export.engines import Engine, physical_cores
 from hf_albert_plus.export.inputs import check_tensors, longest_input
+from hf_albert_plus.export.runtimes import get_runtime
 from hf_albert_plus.glue import load_tokenizer
 from hf_albert_plus.heads import architecture_of
 
@@ -36,10 +37,10 @@ class Classifier:
         Raises:
             InvalidInput: no such engine, no classifier, or one with fewer positions than `max_length`.
         """
-        streams = settings.streams or physical_cores()
-        self.engine = Engine.load(directory, runtime, threads=1 if streams > 1 else None)
-        if streams > 1 and not self.engine.runtime.concurrent:
-            self.engine, streams = Engine.load(directory, runtime, threads=streams), 1
+        cores = settings.streams or physical_cores()
+        # A batch on each core, where the runtime can.
+        threads, streams = (1, cores) if get_runtime(runtime).concurrent else (cores, 1)
+        self.engine = Engine.load(directory, runtime, threads=threads)
         config: Any = self.engine.config
         if not architecture_of(config).endswith("ForSequenceClassification"):
             raise InvalidInput(
