@@ -28,7 +28,7 @@ def write_trained(
         source: an fp32 graph from `export_graph`.
         form: `int8`, the products that the dynamic graph has, with steps that are known: the operator that onnxruntime makes of a
             dynamic product, its scales and its bias, and does not make by itself where the steps are constants; `qdq`, standard
-            operators around a MatMul in floating point, symmetric; `nbits`, onnxruntime's product of packed weights.
+            operators around a MatMul in floating point, symmetric, embedding tables in fp32; `nbits`, onnxruntime's product of packed weights.
         keep_fp32: names of products to leave as they are.
 
     Returns:
@@ -54,7 +54,7 @@ def write_trained(
         if name in scheme.products and name not in keep_fp32:
             write[form](node, name)
     for node in [node for node in model.graph if node.op_type == "Gather"]:
-        writer.table(node)
+        writer.table(node, as_values=form == "qdq")
     RemoveUnusedNodesPass()(model)
     if form != "qdq":
         model.graph.opset_imports["com.microsoft"] = 1

@@ -13,7 +13,7 @@ from onnx import helper
 
 from hf_albert_plus.compression.quantisation import Scheme
 from hf_albert_plus.compression.quantisation.packing import pack, unsigned_levels
-from hf_albert_plus.compression.quantisation.rounding import activation_scale
+from hf_albert_plus.compression.quantisation.rounding import activation_scale, round_weight
 from hf_albert_plus.export.initializers import store
 from hf_albert_plus.export.sessions import open_session
 
@@ -63,11 +63,16 @@ class TrainedProducts:
         ]
         self._with_bias(node, "MatMulNBits", inputs, {"K": columns, "N": rows, "bits": bits, "block_size": block})
 
-    def table(self, node: onnx_ir.Node) -> None:
-        """Rows of an embedding are looked up as levels, then scaled."""
+    def table(self, node: onnx_ir.Node, *, as_values: bool) -> None:
+        """Rows of an embedding are looked up as levels, then scaled; or, for runtimes that look up nothing in int8, as the values that
+        levels stand for."""
         table = node.inputs[0]
         grid = None if table is None else self.scheme.tables.get((table.name or "").removesuffix(".weight"))
         if table is None or grid is None:
+            return
+        if as_values:
+            values = round_weight(_values(table), grid).numpy()
+            node.replace_input_with(0, store(self.model, f"{table.name}.values", values))
             return
         level_OI, scale_O, _ = unsigned_levels(_values(table), grid)
         inputs = [store(self.model, f"{table.name}.levels", _signed(level_OI)), *node.inputs[1:]]
