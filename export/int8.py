@@ -36,11 +36,7 @@ def quantise(
 
     products = count_products(onnx.load(source).graph)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # A decoder that is the embedding table needs a copy of its own: one is read by rows, one by columns, in int8 both.
-    graph_model = onnx_ir.load(source)
-    fold_weight_transposes(graph_model, copy_tied=True)
-    apply_passes(graph_model, passes)
-    separate_weights(graph_model, keep_fp32)
+    graph_model = prepared(source, keep_fp32=keep_fp32, passes=passes)
     folded = target.with_suffix(".folded.onnx")
     save_graph(graph_model, folded)
     try:
@@ -56,6 +52,16 @@ def quantise(
     finally:
         folded.unlink()
     return check_counts(target, products.fp32, keep_fp32=keep_fp32)
+
+
+def prepared(source: Path, *, keep_fp32: Collection[str], passes: Collection[str] = INT8_PASSES) -> onnx_ir.Model:
+    """An fp32 graph, ready for its weights to be rounded: those of products that are kept are their own."""
+    graph_model = onnx_ir.load(source)
+    # A decoder that is the embedding table needs a copy of its own: one is read by rows, one by columns, in int8 both.
+    fold_weight_transposes(graph_model, copy_tied=True)
+    apply_passes(graph_model, passes)
+    separate_weights(graph_model, keep_fp32)
+    return graph_model
 
 
 def check_counts(target: Path, names: list[str], *, keep_fp32: Collection[str] = ()) -> dict[str, Any]:
@@ -96,4 +102,4 @@ def matching_products(source: Path, patterns: Collection[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-__all__ = ["check_counts", "matching_products", "quantise"]
+__all__ = ["check_counts", "matching_products", "prepared", "quantise"]

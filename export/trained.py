@@ -10,9 +10,8 @@ import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from hf_albert_plus.compression.quantisation import Scheme
-from hf_albert_plus.export.graph import INT8_PASSES, apply_passes, save_graph
-from hf_albert_plus.export.int8 import check_counts
-from hf_albert_plus.export.passes import fold_weight_transposes, separate_weights
+from hf_albert_plus.export.graph import save_graph
+from hf_albert_plus.export.int8 import check_counts, prepared
 from hf_albert_plus.export.products import count_products
 from hf_albert_plus.export.trained_products import TrainedProducts, kernel_bits
 
@@ -41,10 +40,7 @@ def write_trained(
     if form != "nbits":
         scheme.check_int8()
     names = count_products(onnx.load(source).graph).fp32
-    model = onnx_ir.load(source)
-    fold_weight_transposes(model, copy_tied=True)
-    apply_passes(model, INT8_PASSES)
-    separate_weights(model, keep_fp32)
+    model = prepared(source, keep_fp32=keep_fp32)
     writer = TrainedProducts(model, scheme)
     write: dict[Form, Callable[[onnx_ir.Node, str], None]] = {
         "int8": writer.int8, "qdq": writer.qdq, "nbits": writer.nbits,

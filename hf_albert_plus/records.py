@@ -76,9 +76,14 @@ def write_json(path: Path, content: Any) -> None:
 
 def write_text(path: Path, content: str) -> None:
     """Writes text under a temporary name and renames it."""
+    write_bytes(path, content.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a file under a temporary name and renames it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(content, encoding="utf-8")
+    temporary.write_bytes(content)
     os.replace(temporary, path)
 
 
@@ -350,4 +355,4 @@ def _identity_of(partial: Path) -> Any:
 
 
 __all__ = ["RECORD", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
-           "run_stage", "training_record", "versions", "write_json", "write_text"]  # fmt: skip
+           "run_stage", "training_record", "versions", "write_bytes", "write_json", "write_text"]  # fmt: skip

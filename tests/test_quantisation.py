@@ -30,8 +30,8 @@ from hf_albert_plus.compression.quantisation.packing import (
 from hf_albert_plus.compression.quantisation.rounding import (
     activation_levels,
     activation_scale,
-    levels_of,
     round_weight,
+    weight_levels,
 )
 from hf_albert_plus.errors import InvalidInput, ParityError, QuantisationError
 from hf_albert_plus.export.engines import Engine
@@ -74,7 +74,7 @@ def test_eight_bits_are_onnxruntimes():
     values = weight()
     for row in values:
         *_, expected = quantize_data(row.numpy(), QuantType.QInt8.tensor_type, symmetric=True)
-        levels, _ = levels_of(row[None], Grid())
+        levels, _ = weight_levels(row[None], Grid())
         assert levels[0].int().tolist() == expected.tolist()
 
 
@@ -121,7 +121,7 @@ def test_autocast_multiplies_the_same_levels():
     model, fake_quantisation = model_and_simulation(2)
     module = model.albert_plus.encoder.ffn[0].intermediate
     hidden = torch.randn(3, 32, generator=torch.Generator().manual_seed(2))
-    levels, scale = module.calls.levels(module)
+    levels, (scale, _) = module.calls.levels(module)
     for number in range(4):
         step = activation_scale(module.amax[number])
         exact = (activation_levels(hidden, step).double() @ levels.double().T) * (step * scale[:, 0]) + module.bias

@@ -10,7 +10,7 @@ from torch.nn import functional
 from ... import processes
 from ...errors import InvalidInput
 from ...product_names import ProductNames, is_layer
-from .rounding import Grid, activation_levels, activation_scale, round_weight, weight_levels
+from .rounding import Grid, Steps, activation_levels, activation_scale, round_weight, weight_levels
 from .scheme import SCHEME, Product, Scheme
 
 
@@ -20,7 +20,7 @@ class Calls:
     def __init__(self, model: nn.Module):
         self._layers: list[str] = []
         self._names = ProductNames()
-        self._levels: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._levels: dict[nn.Module, tuple[torch.Tensor, Steps]] = {}
         self._hooks = [model.register_forward_pre_hook(self._begin)]
         for path, module in model.named_modules():
             if is_layer(path):
@@ -31,8 +31,8 @@ class Calls:
         """The name of the product that a linear module is called for now."""
         return self._names.next([*self._layers, module])
 
-    def levels(self, module: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """The levels of a module's weight and their scales, found once a pass however many layers share it."""
+    def levels(self, module: Any) -> tuple[torch.Tensor, Steps]:
+        """The levels of a module's weight and what they stand for, found once a pass however many layers share it."""
         if module not in self._levels:
             self._levels[module] = weight_levels(module.weight, module.grid)
         return self._levels[module]
@@ -78,8 +78,8 @@ class FakeQuantisedLinear(nn.Module):
         if self.training:
             self._follow(number, hidden)
         # Levels are whole numbers that bf16 holds too: an autocast multiplies the very ones that int8 does.
-        scale, (level_OI, scale_O1) = activation_scale(self.amax[number]), self.calls.levels(self)
-        product = functional.linear(activation_levels(hidden, scale), level_OI) * (scale * scale_O1[:, 0])
+        scale, (level_OI, steps) = activation_scale(self.amax[number]), self.calls.levels(self)
+        product = functional.linear(activation_levels(hidden, scale), level_OI) * (scale * steps.scale_O1[:, 0])
         return product if self.bias is None else product + self.bias
 
     @torch.no_grad()

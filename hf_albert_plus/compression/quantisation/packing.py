@@ -1,7 +1,6 @@
 """A model in as many bits as its scheme gives it, on disk: levels packed without gaps, scales and zeros of their groups."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from .rounding import Grid, levels_of, row_groups
+from ...records import write_bytes
+from .rounding import Grid, row_groups, weight_levels
 from .scheme import Scheme
 
 PACKED = "packed/model.safetensors"
@@ -18,9 +18,9 @@ PACKED = "packed/model.safetensors"
 
 def unsigned_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
     """Levels as whole numbers from 0 `[O, I]`, uint8, with the scale `[O]`, fp32, and the zero `[O]`, uint8, of each row."""
-    level_OI, steps = levels_of(weight_OI.detach(), grid)
-    offset = 128 if grid.bits == 8 else 0
-    level_OI, zero_O1 = ((tensor + offset).to(torch.uint8) for tensor in (level_OI, steps.zero_O1))
+    level_OI, steps = weight_levels(weight_OI.detach(), grid)
+    zero_O1 = steps.zero_O1 + (128 if grid.bits == 8 else 0)
+    level_OI, zero_O1 = (level_OI + zero_O1).to(torch.uint8), zero_O1.to(torch.uint8)
     return level_OI.numpy(), steps.scale_O1[:, 0].numpy(), zero_O1[:, 0].numpy()
 
 
@@ -65,11 +65,8 @@ def serialise(model: Any, scheme: Scheme) -> bytes:
 
 
 def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
-    """Writes the file under a temporary name and renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(serialise(model, scheme))
-    os.replace(temporary, path)
+    """Writes that file."""
+    write_bytes(path, serialise(model, scheme))
 
 
 def read_packed(path: Path) -> dict[str, torch.Tensor]:

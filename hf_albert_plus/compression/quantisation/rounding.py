@@ -58,12 +58,6 @@ def steps_of(weight_OI: torch.Tensor, grid: Grid) -> Steps:
     return Steps(scale_G[group_O][:, None], zero_G[group_O][:, None])
 
 
-def levels_of(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, Steps]:
-    """The level of every weight, whole numbers in fp32 within the grid's bounds, and what they stand for."""
-    steps = steps_of(weight_OI, grid)
-    return (weight_OI / steps.scale_O1).round().add(steps.zero_O1).clamp(*grid.bounds), steps
-
-
 class _Levels(torch.autograd.Function):
     """values / scale, rounded and held between two bounds, with the gradient that the quotient alone has."""
 
@@ -80,17 +74,17 @@ class _Levels(torch.autograd.Function):
         return gradients[0] / scale, None, None, None
 
 
-def weight_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tensor]:
-    """The nearest levels, counted from their zero, and the scale of each row `[O, 1]`: times it, they are the weight that runs. The gradient
-    passes as if nothing were rounded (the straight-through estimator of Q8BERT, eq. 4)."""
+def weight_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, Steps]:
+    """The nearest levels, counted from their zero, and what they stand for: times the scale of their row they are the weight that runs. The
+    gradient passes as if nothing were rounded (the straight-through estimator of Q8BERT, eq. 4)."""
     steps = steps_of(weight_OI.detach(), grid)
-    return _Levels.apply(weight_OI, steps.scale_O1, steps.zero_O1, grid.bounds), steps.scale_O1
+    return _Levels.apply(weight_OI, steps.scale_O1, steps.zero_O1, grid.bounds), steps
 
 
 def round_weight(weight_OI: torch.Tensor, grid: Grid) -> torch.Tensor:
     """The nearest values that a grid has, in fp32."""
-    level_OI, scale_O1 = weight_levels(weight_OI, grid)
-    return level_OI * scale_O1
+    level_OI, steps = weight_levels(weight_OI, grid)
+    return level_OI * steps.scale_O1
 
 
 def activation_scale(amax: torch.Tensor) -> torch.Tensor:
@@ -109,7 +103,6 @@ __all__ = [
     "Steps",
     "activation_levels",
     "activation_scale",
-    "levels_of",
     "round_weight",
     "row_groups",
     "steps_of",
