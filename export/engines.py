@@ -160,11 +160,21 @@ def _verify(directory: Path, runtime: Runtime) -> None:
 
 
 def physical_cores() -> int:
-    """Physical cores this process may run on."""
+    """Physical cores this process may run on, and no more than its container may use of them."""
     import psutil
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(psutil.cpu_count(logical=False) or 1, allowed))
+    return max(1, min(psutil.cpu_count(logical=False) or 1, allowed, container_cores()))
+
+
+def container_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Whole cores of a container's quota (version 2 of Linux's control groups), as many as there are without one.
+
+    Args:
+        cpu_max: microseconds of processor time in a period, or `max`, and the period.
+    """
+    quota, _, period = cpu_max.read_text().partition(" ") if cpu_max.is_file() else ("max", "", "")
+    return (os.cpu_count() or 1) if quota == "max" else max(1, int(quota) // int(period))
 
 
 def model_hash(directory: str | Path, runtime: str) -> str:
@@ -173,4 +183,4 @@ def model_hash(directory: str | Path, runtime: str) -> str:
     return file_sha256(weight_files(path)[-1])
 
 
-__all__ = ["Engine", "engine_file", "model_hash", "physical_cores", "weight_files"]
+__all__ = ["Engine", "container_cores", "engine_file", "model_hash", "physical_cores", "weight_files"]

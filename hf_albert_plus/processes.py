@@ -14,6 +14,11 @@ def count() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def count_here() -> int:
+    """Those of them on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 def rank() -> int:
     """This process's number, from 0."""
     return int(os.environ.get("RANK", "0"))
@@ -75,4 +80,4 @@ def _state() -> Any:
     return PartialState(cpu=True, backend="gloo") if cpu else PartialState()
 
 
-__all__ = ["count", "first_alone", "is_first", "rank", "summed", "wait"]
+__all__ = ["count", "count_here", "first_alone", "is_first", "rank", "summed", "wait"]

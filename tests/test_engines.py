@@ -1,6 +1,7 @@
 """Engines: what they refuse, that they work in pipelines, and that batches keep the caller's order."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from transformers import AutoTokenizer, pipeline
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.batching import file_batches, pad_rows, run_batches, token_batches
-from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.export.engines import Engine, container_cores
 from hf_albert_plus.export.inputs import check_tensors, longest_input
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.stage import ExportSettings, export
@@ -346,3 +347,14 @@ def test_positions_that_begin_past_the_padding_token(tmp_path):
     assert "1 random sequences of up to 64 tokens" in record.result["parity_inputs"]
     with pytest.raises(InvalidInput, match="at most 64 tokens, got 65"):
         Engine.load(tmp_path / "out", "onnx")(input_ids=torch.full((1, 65), 7), attention_mask=torch.ones(1, 65).long())
+
+
+@pytest.mark.parametrize(("text", "cores"), [("400000 100000\n", 4), ("250000 100000\n", 2), ("50000 100000\n", 1)])
+def test_a_containers_quota_counts_as_cores(tmp_path, text, cores):
+    (tmp_path / "cpu.max").write_text(text)
+    assert container_cores(tmp_path / "cpu.max") == cores
+
+
+def test_no_quota_is_all_cores(tmp_path):
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert container_cores(tmp_path / "cpu.max") == container_cores(tmp_path / "none") == os.cpu_count()

@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+import yaml
+from accelerate.utils.other import get_free_port
 from safetensors.torch import load_file
 
 from hf_albert_plus.records import read_record
@@ -16,11 +18,7 @@ from tests.conftest import invoke
 from tests.test_pretraining import words
 
 PLAIN = ("--set", "hidden_dropout_prob=0", "--accumulate", 2, "--epochs", 1)
-ACCELERATE = [
-    *("-m", "accelerate.commands.launch", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no"),
-    *("--dynamo_backend", "no", "--main_process_port", "0"),
-]
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+EXAMPLES = Path(__file__).parent.parent / "examples"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -44,9 +42,19 @@ def check_as_one_process(two: Path, one: Path):
         torch.testing.assert_close(others[name], weight, atol=2e-3, rtol=0)
 
 
-def test_two_processes_do_what_one_does(corpus, one_process, tmp_path):
-    command = [sys.executable, *TORCHRUN, "-m", "hf_albert_plus", *map(str, words(corpus, tmp_path / "two", *PLAIN))]
-    two = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, timeout=250)
+def test_the_kubernetes_example_trains_in_two_pods(corpus, one_process, tmp_path):
+    """Its own command line and torchrun's agents; the Job's controller is played by a line of shell that starts both pods here."""
+    _, job = yaml.safe_load_all((EXAMPLES / "kubernetes" / "pretrain.yaml").read_text())
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    given = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
+    here = {"NODES": "2", "PROCESSES": "1", "ENDPOINT": f"127.0.0.1:{get_free_port()}", "POD_IP": "127.0.0.1",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
+    pods = 'for index in 0 1; do JOB_COMPLETION_INDEX=$index "$@" & done\nwait -n && wait -n'
+    pretrain_options = [str(word) for word in words(corpus, tmp_path / "two", *PLAIN)][1:]
+    two = subprocess.run(
+        ["bash", "-c", pods, "pods", *container["command"], *pretrain_options],
+        env={**ONE_THREAD, **given, **here}, capture_output=True, text=True, timeout=250,
+    )  # fmt: skip
     assert two.returncode == 0, two.stderr[-3000:]
     check_as_one_process(tmp_path / "two", one_process)
 
@@ -82,9 +90,9 @@ def test_shards_of_weights_do_what_one_process_does_killed_and_resumed(corpus, o
     """FSDP over two real gloo processes, which save their shards at every tenth step."""
     script, out = tmp_path / "sharding.py", tmp_path / "two"
     script.write_text(SHARDING)
-    fsdp = ("--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
-            "--fsdp_state_dict_type", "SHARDED_STATE_DICT")  # fmt: skip
-    command = [sys.executable, *ACCELERATE, *fsdp, str(script), *map(str, words(corpus, out, *PLAIN))]
+    launch = ("-m", "accelerate.commands.launch", "--config_file", str(EXAMPLES / "accelerate" / "fsdp.yaml"),
+              "--num_processes", "2", "--main_process_port", "0")  # fmt: skip
+    command = [sys.executable, *launch, str(script), *map(str, words(corpus, out, *PLAIN))]
     killed = subprocess.Popen(command, env=ONE_THREAD, stderr=subprocess.DEVNULL)
     while not list(tmp_path.glob("two.partial/checkpoints/checkpoint-*/complete")):
         assert killed.poll() is None, "it ended before it could be killed"
@@ -113,9 +121,8 @@ def test_the_slurm_example_trains_on_two_nodes(corpus, one_process, tmp_path):
     slurm = {"SLURM_NNODES": "2", "SLURM_GPUS_ON_NODE": "1", "SLURM_JOB_NODELIST": "node[1-2]",
              "SLURM_JOB_ID": str(os.getpid())}  # fmt: skip
     pretrain_options = [str(word) for word in words(corpus, tmp_path / "two", *PLAIN)][1:]
-    example = Path(__file__).parent.parent / "examples" / "pretrain.slurm"
     two = subprocess.run(
-        ["bash", str(example), *pretrain_options],
+        ["bash", "examples/pretrain.slurm", *pretrain_options], cwd=EXAMPLES.parent,
         env={**ONE_THREAD, **slurm, "PATH": f"{programs}:{os.environ['PATH']}"}, capture_output=True, text=True, timeout=250,
     )  # fmt: skip
     assert two.returncode == 0, two.stderr[-3000:]

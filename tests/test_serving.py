@@ -3,61 +3,28 @@
 import asyncio
 import http.client
 import json
-import threading
 import time
 
 import numpy
 import pytest
 import torch
-import uvicorn
 from transformers import AutoTokenizer
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.serving.answers import scores_of
-from hf_albert_plus.serving.app import build_app
 from hf_albert_plus.serving.batcher import TokenBatcher
 from hf_albert_plus.serving.catalogue import Catalogue
 from hf_albert_plus.serving.classifier import Classifier
-from hf_albert_plus.serving.errors import Overloaded
+from hf_albert_plus.serving.errors import Overloaded, Unusable
 from hf_albert_plus.serving.guard import Gate
 from hf_albert_plus.serving.repository import scan
 from hf_albert_plus.serving.settings import ServeSettings
+from hf_albert_plus.serving.sharing import SharedCalls
+
+from .local_server import Running
 
 TEXTS = ["a good film", "no", "the plot is bad and the cast is not good at all"]
-
-
-class Running:
-    """An application on a socket of its own."""
-
-    def __init__(self, catalogue, settings, gate):
-        config = uvicorn.Config(build_app(catalogue, settings, gate), port=0, log_level="critical")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
-        self.port = self.server.servers[0].sockets[0].getsockname()[1]
-
-    def ask(self, method, path, body=None, **headers):
-        """Status, headers and content, JSON where it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, content, {"Content-Type": "application/json", **named})
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
-        is_json = answer.getheader("content-type", "").startswith("application/json")
-        return answer.status, dict(answer.getheaders()), json.loads(data) if is_json else data
-
-    def classify(self, **body):
-        status, _, content = self.ask("POST", "/classify", body)
-        return status, content
-
-    def stop(self):
-        self.server.should_exit = True
-        self.thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -230,8 +197,8 @@ def test_tritons_client_is_understood(served, exported_dir):
     [
         ({"name": "text", "shape": [2], "datatype": "BYTES", "data": ["a"]}, "text has shape [2] and 1 elements"),
         ({"name": "text", "shape": [1], "datatype": "BYTES", "data": [5]}, "its data must be strings"),
-        ({"name": "text", "shape": [-1, -1], "datatype": "BYTES", "data": ["a"]}, "text has shape"),
-        ({"name": "input_ids", "shape": [1, 2], "datatype": "FP32", "data": [1.0, 2.0]}, "datatype BYTES, INT64 or INT32"),
+        ({"name": "text", "shape": [-1, -1], "datatype": "BYTES", "data": ["a"]}, "inputs.0.shape.0"),
+        ({"name": "input_ids", "shape": [1, 2], "datatype": "FP32", "data": [1.0, 2.0]}, "should be 'BYTES', 'INT64' or 'INT32'"),
         ({"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [1, True]}, "whole numbers"),
         ({"name": "input_ids", "shape": [1, 1], "datatype": "INT64", "data": [2**40]}, "whole numbers below 2^31"),
         ({"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [1, 99_999]}, "input_ids must lie between 0 and"),
@@ -422,3 +389,68 @@ def test_what_a_folder_holds(exported_dir, tmp_path):
 def test_wrong_settings(given, message):
     with pytest.raises(InvalidInput, match=message):
         ServeSettings(**given)
+
+
+def test_small_requests_share_a_call_while_others_are_under_way():
+    calls, gate = [], asyncio.Event()
+
+    async def call(requests):
+        calls.append(requests)
+        await gate.wait()
+        if "broken" in requests:
+            raise OSError("broken")
+        return [Unusable(request) if request == "refused" else request.upper() for request in requests]
+
+    async def run():
+        shared = SharedCalls(call, at_a_time=2)
+        first = [asyncio.create_task(shared.submit(request)) for request in ("a", "b")]
+        await asyncio.sleep(0)
+        later = [asyncio.create_task(shared.submit(request)) for request in ("c", "refused", "gone", "d")]
+        await asyncio.sleep(0)
+        later[2].cancel()
+        gate.set()
+        found = await asyncio.gather(*first, *later, return_exceptions=True)
+        broken = await asyncio.gather(shared.submit("broken"), return_exceptions=True)
+        return found, broken, await shared.submit("e")
+
+    found, (broken,), last = asyncio.run(run())
+    assert calls == [["a"], ["b"], ["c", "refused", "d"], ["broken"], ["e"]]
+    assert [found[place] for place in (0, 1, 2, 5)] == ["A", "B", "C", "D"]
+    assert isinstance(found[3], Unusable)
+    assert isinstance(found[4], asyncio.CancelledError)
+    assert isinstance(broken, OSError)
+    assert last == "E"
+
+
+def test_equal_requests_in_several_batches_are_all_answered():
+    """Some rows of a request are answered while others wait behind those of an equal one: which is which must not hang on what is in
+    them."""
+    kinds = [list(range(count)) for count in (24, 21, 19, 23, 22)]
+    draw = numpy.random.default_rng(0)
+
+    def compute(batch):
+        time.sleep(0.0005)
+        return [numpy.arange(2) + row for row in batch]
+
+    async def run():
+        batcher = TokenBatcher(compute, budget=32, wait_s=0.005, streams=2, bound=10**6)
+        for _ in range(30):
+            chosen = [kinds[number] for number in draw.integers(len(kinds), size=16)]
+            asked = [batcher.submit(rows, lengths=[1 + 5 * row % 13 for row in rows]) for rows in chosen]
+            for rows, answers in zip(chosen, await asyncio.wait_for(asyncio.gather(*asked), 10), strict=True):
+                numpy.testing.assert_array_equal(answers, [[row, row + 1] for row in rows])
+        await batcher.close()
+
+    asyncio.run(run())
+
+
+def test_a_batcher_whose_workers_ended_is_broken():
+    async def run():
+        batcher = TokenBatcher(lambda rows: rows, budget=8, wait_s=0.0, streams=1, bound=100)
+        assert await batcher.submit([1], lengths=[1]) == [1]
+        before = batcher.is_broken
+        batcher._workers[0].cancel()
+        await asyncio.sleep(0.01)
+        return before, batcher.is_broken
+
+    assert asyncio.run(run()) == (False, True)

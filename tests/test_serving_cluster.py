@@ -1,106 +1,74 @@
 """A real server on Ray Serve, as a process: started, loaded, hurt, upgraded and stopped while clients go on asking."""
 
+import http.client
 import json
-import os
-import shutil
-import signal
-import socket
+import re
+import shlex
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
+from pathlib import Path
 
 import psutil
 import pytest
 
 pytest.importorskip("ray.serve")
-TEXT = "a good film"
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.server_process import ServerProcess
+
+from .storm import MAX_BODY, TOKEN, TOLERANCE, Storm, hurt, logits_of, wait_for_versions
+
+TEXTS = ["a good film", "no", "the plot is bad and the cast is not good at all", "good good bad"]
 
 
-def free_port():
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
+class Guide:
+    """docs/serving.md, a piece of code at a time, in a folder of its own."""
 
+    def __init__(self, folder, exported_dir):
+        text = (Path(__file__).parent.parent / "docs" / "serving.md").read_text()
+        self.folder, self.exported_dir, self.port = folder, exported_dir, None
+        self.blocks = re.findall(r"```(bash|python)\n(.*?)```", text, flags=re.DOTALL)
 
-def processes_of(parent, name):
-    """Its descendants with this in their command lines."""
-    found = []
-    for process in psutil.Process(parent.pid).children(recursive=True):
-        try:
-            if name in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
-
-
-class Clients:
-    """Several that ask without a pause, and keep what they are answered."""
-
-    def __init__(self, url, count=3):
-        self.url, self.answers, self.stopped = url, [], threading.Event()
-        self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(count)]
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error):
-        self.stopped.set()
-        for thread in self.threads:
-            thread.join(timeout=30)
-
-    def _ask_on(self):
-        """Until told to stop, or told by the server that it stops: whoever is told so goes elsewhere."""
-        while not self.stopped.is_set():
-            self.answers.append(ask(self.url, inputs=[TEXT, "no"]))
-            if self.answers[-1][0] == 503:
-                return
-
-
-def ask(url, **body):
-    """Status and content."""
-    request = urllib.request.Request(f"{url}/classify", json.dumps(body).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+    def run_until(self, stop):
+        """Runs the pieces up to one that begins with these words, and gives that one."""
+        while self.blocks:
+            language, code = self.blocks.pop(0)
+            code = code.replace("demo-output/models/student-sst2", str(self.exported_dir))
+            if stop is not None and code.startswith(stop):
+                return code
+            program = ["bash", "-euo", "pipefail", "-c"] if language == "bash" else [sys.executable, "-c"]
+            done = subprocess.run(
+                [*program, code.replace("localhost:8000", f"localhost:{self.port}")],
+                cwd=self.folder, capture_output=True, text=True, timeout=120,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
+        return None
 
 
 @pytest.fixture(scope="module")
-def models(exported_dir, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    (folder / "film").mkdir()
-    shutil.copytree(exported_dir, folder / "film" / "1")
-    return folder
+def guide(exported_dir, tmp_path_factory):
+    return Guide(tmp_path_factory.mktemp("serving"), exported_dir)
 
 
 @pytest.fixture(scope="module")
-def server(models):
-    port = free_port()
-    words = ["serve", f"{models}:onnx", "--port", str(port), "--streams", "1", "--replicas", "2", "--deadline", "60"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hf_albert_plus", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if line.startswith("ready:"):
-            break
-    assert process.poll() is None, "".join(lines)
-    reader = threading.Thread(target=process.stderr.read, daemon=True)
-    reader.start()
-    process.url = f"http://127.0.0.1:{port}"
-    yield process
-    process.kill()
-    process.wait()
-    reader.join()
-    process.stderr.close()
+def models(guide):
+    return guide.folder / "models"
+
+
+@pytest.fixture(scope="module")
+def server(guide):
+    assert guide.blocks.pop(0)[1].startswith("pip install")
+    program, verb, directory, *options = shlex.split(guide.run_until("albert-plus serve"))
+    assert (program, verb, options[:2]) == ("albert-plus", "serve", ["--port", "8000"])
+    # A token that the storm knows as well.
+    (guide.folder / "token").write_text(TOKEN)
+    given = [option if option != "token" else str(guide.folder / "token") for option in options[2:]]
+    more = ("--streams", "1", "--replicas", "2", "--deadline", "60", "--max-body", str(MAX_BODY))
+    with ServerProcess(f"{guide.folder / directory}:onnx", *given, *more) as running:
+        guide.port = running.port
+        yield running
 
 
 def test_only_this_machine_reaches_it(server):
@@ -114,38 +82,46 @@ def test_only_this_machine_reaches_it(server):
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
 
 
-def test_answers_survive_killed_replicas_and_a_new_version(server, models):
+def test_the_operators_guide_runs_word_for_word(server, guide, models):
+    guide.run_until(None)
+    assert [folder.name for folder in (models / "film").iterdir()] == ["2"]
+    wait_for_versions(server, 2)
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(server, models):
+    with pytest.raises(InvalidInput, match="use another --port"), ServerProcess(f"{models}:onnx", port=server.port):
+        pass
+
+
+def test_answers_survive_killed_replicas_and_a_new_version(server, models, exported_dir):
     """Every request is answered once, and rightly, whatever dies in the meantime."""
-    status, before = ask(server.url, inputs=[TEXT, "no"])
-    assert status == 200
-    assert before["version"] == "1"
-    with Clients(server.url) as clients:
-        for _ in range(2):
-            time.sleep(1)
-            processes_of(server, "ray::ServeReplica:film")[0].send_signal(signal.SIGKILL)
-        shutil.copytree(models / "film" / "1", models / "film" / "2.partial")
-        os.rename(models / "film" / "2.partial", models / "film" / "2")
-        limit = time.monotonic() + 90
-        while ask(server.url, inputs=TEXT)[1]["version"] != "2":
-            assert time.monotonic() < limit
-            time.sleep(0.2)
-        shutil.rmtree(models / "film" / "1")
-        while ask(server.url, inputs=TEXT, version="1")[0] != 404:
-            assert time.monotonic() < limit
-            time.sleep(0.2)
-    assert {status for status, _ in clients.answers} == {200}
-    assert {content["version"] for _, content in clients.answers} == {"1", "2"}
-    for _, content in clients.answers:
-        for one, other in zip(content["predictions"], before["predictions"], strict=True):
-            assert one["label"] == other["label"]
-            assert one["scores"] == pytest.approx(other["scores"], abs=1e-5)
+    logits = logits_of(exported_dir, "onnx", TEXTS)
+    with Storm(server.port, TEXTS, logits, tolerance=TOLERANCE["onnx"], clients=3) as storm:
+        hurt(server, models, seconds=6)
+    assert storm.wrong == []
+    assert set(storm.versions) == {"2", "3"}
+    assert {status for _, status in storm.counts} == {200, 400, 404, 405, 413, 422}
 
 
 def test_told_to_stop_it_answers_what_it_took(server):
-    with Clients(server.url) as clients:
-        time.sleep(1)
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=90) == 0
-    statuses = [status for status, _ in clients.answers]
+    statuses = []
+
+    def ask_on():
+        """Until told that it stops: whoever is told so goes elsewhere."""
+        while not statuses.count(503):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            body = json.dumps({"inputs": TEXTS})
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+            connection.request("POST", "/classify", body, headers)
+            statuses.append(connection.getresponse().status)
+            connection.close()
+
+    clients = [threading.Thread(target=ask_on) for _ in range(3)]
+    for client in clients:
+        client.start()
+    time.sleep(1)
+    assert server.stop() == 0
+    for client in clients:
+        client.join(timeout=30)
     assert set(statuses) == {200, 503}
-    assert statuses.count(503) == len(clients.threads)
+    assert statuses.index(503) > 0

@@ -12,6 +12,7 @@ from . import options as o
 from .architectures import convert, variants
 from .artefacts import export
 from .augmentation import augment
+from .batch_scoring import score
 from .benches import bench
 from .compression import calibrate, prune, qat, sparsify
 from .console import notes, print_json, print_table
@@ -20,7 +21,7 @@ from .pretraining import bench_pretrain, pretrain
 from .reports import card, report
 from .retrieval import retrieve
 from .scoring import evaluate, submit
-from .serving import serve
+from .serving import bench_serve, capacity, serve
 from .stages import done, settings_of_task, start
 from .texts import corpus, tokenizer
 
@@ -225,6 +226,15 @@ app.command(
     epilog="Example: albert-plus bench-pretrain --corpus my-corpus --set num_hidden_layers=2 --set hidden_size=128 --set num_attention_heads=4 --set intermediate_size=512"
 )(bench_pretrain)
 app.command(epilog="Example: albert-plus serve demo-output/models/student-sst2:onnx-int8 --port 8000")(serve)
+app.command(
+    epilog="Example: albert-plus bench-serve demo-output/models/student-sst2:onnx-int8 --data demo-output/data --task sst2"
+)(bench_serve)
+app.command(
+    epilog="Example: albert-plus capacity served-1.json served-64.json --rate 1000000 --cores 64 --sentences 1e10"
+)(capacity)
+app.command(
+    epilog="Example: albert-plus score --input demo-output/data/sst2/validation-00000-of-00001.parquet --text-column sentence --keep label=gold --engine demo-output/models/student-sst2:onnx-int8 --output scored"
+)(score)
 app.add_typer(tokenizer, name="tokenizer")
 app.add_typer(corpus, name="corpus")
 

@@ -1,13 +1,15 @@
-"""The verb that serves."""
+"""The verbs that serve, and that time a server."""
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import InvalidInput
-from .console import notes
+from . import options as o
+from .console import notes, print_json, print_rows
+from .stages import start
 
 TOKEN = "ALBERT_PLUS_TOKEN"
 
@@ -72,6 +74,123 @@ def serve(
     server.run()
 
 
+def bench_serve(
+    target: Annotated[str, typer.Argument(metavar="DIR[:ENGINE]", help="A classifier, as DIR:onnx-int8.")],
+    data: o.Data,
+    task: o.TaskName,
+    texts: Annotated[int, typer.Option(help="Sentences of a request.")] = 64,
+    clients: Annotated[int, typer.Option(help="That ask at a time.")] = 4,
+    seconds: Annotated[float, typer.Option(help="Of each of the two measurements of latency.")] = 20.0,
+    wait_ms: Annotated[float, typer.Option(help="The server's --wait-ms.")] = 2.0,
+    max_length: o.MaxLength = 128,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Start a server and time it against the engine alone, in turns, on a task's sentences; then the latency of its requests."""
+    from hf_albert_plus.eval.served import BARE, SERVED, bench_served
+    from hf_albert_plus.eval.targets import parse_target
+    from hf_albert_plus.eval.traffic import Traffic
+
+    from ..glue import get_task
+    from ..records import write_json
+
+    start(None)
+    traffic = Traffic(data=data, task=get_task(task), max_length=max_length)
+    document = bench_served(
+        parse_target(target), traffic, texts=texts, clients=clients, seconds=seconds, wait_ms=wait_ms
+    )
+    if json_file is not None:
+        write_json(json_file, document)
+    throughput = document["throughput"]
+    print_rows(
+        ["throughput", "sentences/s", "of the engine", "95 %"],
+        [
+            [
+                label, f"{cell['items_per_s']:,.0f}", f"{100 * cell['speedup']:.1f} %",
+                "{:.1f}-{:.1f} %".format(*(100 * end for end in cell["speedup_interval"])),
+            ]
+            for label, cell in ((label, throughput[label]) for label in (BARE, SERVED))
+        ],
+        title=f"{texts} sentences a request, {clients} clients, {document['streams']} cores",
+    )  # fmt: skip
+    print_rows(
+        ["requests", "p50 ms", "p95 ms", "p99 ms", "max ms"],
+        [
+            [name, *(f"{cell[column]:.2f}" for column in ("p50_ms", "p95_ms", "p99_ms", "max_ms"))]
+            for name, cell in (
+                ("one at a time", document["one_at_a_time"]),
+                (f"{document['half_pace']['requests_per_s']:.1f} a second", document["half_pace"]),
+            )
+        ],
+    )
+    print_rows(["processor time"], [[part, f"{100 * share:.0f} %"] for part, share in document["cpu_split"].items()])
+    notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
+
+
+def capacity(
+    measured: Annotated[
+        list[Path],
+        typer.Argument(dir_okay=False, help="Documents of bench-serve --json, of requests of two sizes or more."),
+    ],
+    rate: Annotated[float, typer.Option(min=0, help="Requests a second to answer.")] = 1000.0,
+    texts: Annotated[int, typer.Option(min=1, help="Texts of a request.")] = 1,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Of a machine. Default: as many as the measured one.")
+    ] = None,
+    load: Annotated[float, typer.Option(help="Share of its full pace that a machine is given.")] = 0.5,
+    sentences: Annotated[float | None, typer.Option(help="Also: this many, in requests of the largest size.")] = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Plan how many machines a load needs, and what its slowest requests wait, from what a server was measured to do."""
+    from hf_albert_plus.eval.capacity import fit, read_measured
+
+    from ..records import read_json
+
+    points = [read_measured(read_json(path, what="a measurement"), name=str(path)) for path in measured]
+    found = fit(points)
+    cores = cores or points[0].cores
+    checks = [
+        {
+            "texts": point.texts,
+            "requests_per_s": point.requests_per_s,
+            "model_requests_per_s": found.requests_per_s(texts=point.texts, cores=point.cores),
+            "half_p99_ms": point.half_p99_ms,
+            "model_half_p99_ms": found.p99_ms(texts=point.texts, cores=point.cores, load=0.5),
+        }
+        for point in points
+    ]
+    plan: dict[str, Any] = {
+        "request_core_ms": 1e3 * found.request_s,
+        "text_core_ms": 1e3 * found.text_s,
+        "requests_per_s_of_a_machine": load * found.requests_per_s(texts=texts, cores=cores),
+        "p99_ms": found.p99_ms(texts=texts, cores=cores, load=load),
+        "machines": found.machines(rate=rate, texts=texts, cores=cores, load=load),
+    }
+    if sentences is not None:
+        most = max(point.texts for point in points)
+        plan["core_hours"] = sentences / most * found.core_s(most) / 3600
+    if as_json:
+        print_json({**plan, "checks": checks})
+        return
+    print_rows(
+        ["texts", "requests/s", "model", "p99 at half, ms", "model"],
+        [
+            [
+                str(check["texts"]), f"{check['requests_per_s']:,.1f}", f"{check['model_requests_per_s']:,.1f}",
+                f"{check['half_p99_ms']:.1f}", f"{check['model_half_p99_ms']:.1f}",
+            ]
+            for check in checks
+        ],
+        title="what was measured, and what the model says of it",
+    )  # fmt: skip
+    print_rows(
+        ["plan", ""],
+        [
+            [name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"]
+            for name, value in plan.items()
+        ],
+    )
+
+
 def _token(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(TOKEN) or None
@@ -88,4 +207,4 @@ def _token(file: Path | None) -> str | None:
     return token
 
 
-__all__ = ["serve"]
+__all__ = ["bench_serve", "capacity", "serve"]

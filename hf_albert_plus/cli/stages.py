@@ -23,7 +23,7 @@ def start(threads: int | None) -> None:
     from hf_albert_plus.export.engines import physical_cores
 
     quiet_libraries()
-    torch.set_num_threads(threads or max(1, physical_cores() // processes.count()))
+    torch.set_num_threads(threads or max(1, physical_cores() // processes.count_here()))
 
 
 def settings_of_task(kind: type[Settings], task: Any, **given: Any) -> Settings:

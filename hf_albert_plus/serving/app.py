@@ -18,6 +18,7 @@ from .catalogue import Catalogue
 from .errors import DeadlineExceeded, RequestError, TooLarge
 from .guard import Gate, Guard
 from .measures import Measures
+from .openapi import BYTES, INFER_BODY, describe
 from .schemas import ClassifyRequest, ClassifyResponse, ErrorResponse, predictions_of
 from .settings import ServeSettings
 
@@ -26,7 +27,6 @@ _NAME = "hf-albert-plus"
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 413, 422, 429, 500, 503, 504)
 }
-_BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 T = TypeVar("T")
 
 
@@ -98,31 +98,25 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         found, _, _ = catalogue.find(name, version)
         return {"name": found, "ready": True}
 
-    body = {
-        "required": True,
-        "content": {
-            "application/json": {"schema": protocol.InferRequest.model_json_schema()},
-            **_BINARY["content"],
-        },
-    }
-
     @app.post(
         "/v2/models/{name}/infer",
         summary="Infer",
         tags=["open inference protocol"],
-        openapi_extra={"requestBody": body},
+        responses={200: {"content": BYTES}},
+        openapi_extra=INFER_BODY,
     )
     @app.post(
         "/v2/models/{name}/versions/{version}/infer",
         summary="Infer with a version",
         tags=["open inference protocol"],
-        openapi_extra={"requestBody": body},
+        responses={200: {"content": BYTES}},
+        openapi_extra=INFER_BODY,
     )
     async def infer(
         request: Request,
         name: str,
         version: str | None = None,
-        header_length: Annotated[str | None, Header(alias=protocol.HEADER_LENGTH)] = None,
+        header_length: Annotated[int | None, Header(alias=protocol.HEADER_LENGTH, ge=0)] = None,
     ) -> Response:
         found, number, model = catalogue.find(name, version)
         asked, tensors = protocol.read_request(await request.body(), header_length)
@@ -135,10 +129,17 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         content, headers = protocol.write_response(answers, model.facts, asked, name=found, version=number)
         return Response(content, headers=headers)
 
-    @app.get("/metrics", summary="Metrics for Prometheus", tags=["operation"])
+    @app.get(
+        "/metrics",
+        summary="Metrics for Prometheus",
+        tags=["operation"],
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def metrics() -> Response:
         return Response(measures.text(), media_type="text/plain; version=0.0.4")
 
+    describe(app, gate, max_items=settings.max_items)
     return app
 
 

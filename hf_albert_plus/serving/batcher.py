@@ -17,7 +17,7 @@ Row = TypeVar("Row")
 _FRESH = 0.2
 
 
-@dataclass
+@dataclass(eq=False)
 class _Request(Generic[Row]):
     """Rows that one caller waits for."""
 
@@ -27,7 +27,7 @@ class _Request(Generic[Row]):
     done: "asyncio.Future[list[Any]]"
 
 
-@dataclass
+@dataclass(eq=False)
 class _Chunk(Generic[Row]):
     """Rows of one request that go into one batch.
 
@@ -46,7 +46,7 @@ class _Chunk(Generic[Row]):
         return not self.request.done.done()
 
 
-@dataclass
+@dataclass(eq=False)
 class TokenBatcher(Generic[Row]):
     """
     Attributes:
@@ -74,6 +74,11 @@ class TokenBatcher(Generic[Row]):
     @property
     def waiting_tokens(self) -> int:
         return self._tokens
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether what makes batches has ended by an error of its own: nothing would be answered any more."""
+        return any(worker.done() for worker in self._workers)
 
     async def submit(self, rows: Sequence[Row], *, lengths: Sequence[int]) -> list[Any]:
         """The answers to some rows, in their order. Whoever stops waiting takes the rows that were not begun out of the queue.

@@ -1,29 +1,30 @@
-"""The server's parts as Ray Serve runs them: replicas of each model, and the front that takes requests."""
+"""A model as Ray Serve runs it: replicas in processes of their own, and what asks them."""
 
 import asyncio
-import logging
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
-from ray import serve
-from ray.exceptions import RayActorError, RayTaskError
-from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from .answers import Answers, Facts, Text
-from .app import build_app
-from .catalogue import Catalogue
 from .classifier import Classifier
-from .errors import Overloaded, RequestError
-from .guard import Gate
+from .errors import DeadlineExceeded, Overloaded, RequestError
 from .loopback import keep_replica_to_loopback
 from .settings import ServeSettings
+from .sharing import SharedCalls
 
 _AGAIN_S = 0.05
-_LOG = logging.getLogger("hf_albert_plus.serving")
-# A front's own, in its process.
-_CATALOGUE, _GATE = Catalogue(), Gate()
+
+
+# Requests with more texts have a call to themselves: whoever shared it would wait for them.
+_SMALL = 16
+_CALLS_OF_A_REPLICA = 4
+# A method of a classifier, and what it is called with.
+Asked = tuple[str, dict[str, Any]]
 
 
 class ModelReplica:
@@ -33,86 +34,64 @@ class ModelReplica:
         keep_replica_to_loopback()
         self.classifier = Classifier(Path(directory), runtime, ServeSettings(**settings))
 
+    def check_health(self) -> None:
+        """Asked by Ray Serve, which puts another replica in the place of one that raises."""
+        if self.classifier.is_broken:
+            raise RuntimeError("no batches are made any more")
+
     def facts(self) -> Facts:
         return self.classifier.facts
 
-    async def classify(self, texts: Sequence[Text], truncate: bool) -> Answers:
-        return await self.classifier.classify(texts, truncate=truncate)
+    async def answer(self, requests: Sequence[Asked]) -> list[Answers | RequestError]:
+        """The answer to each request, or what it is refused with."""
+        return await asyncio.gather(*(self._one(method, given) for method, given in requests))
 
-    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> Answers:
-        return await self.classifier.infer(tensors)
+    async def _one(self, method: str, given: Mapping[str, Any]) -> Answers | RequestError:
+        try:
+            answers: Answers = await getattr(self.classifier, method)(**given)
+            return answers
+        except RequestError as error:
+            return error
 
 
 class RemoteModel:
     """A model behind a handle. Where a replica dies with a request, another one is asked: whoever computes it, the answer is the same,
     and the client gets it once."""
 
-    def __init__(self, handle: Any, facts: Facts):
-        self.handle, self.facts = handle, facts
+    def __init__(self, handle: Any, facts: Facts, *, replicas: int, deadline_s: float):
+        """
+        Args:
+            deadline_s: after which nobody waits for an answer any more.
+        """
+        self.handle, self.facts, self.deadline_s = handle, facts, deadline_s
+        self._small: SharedCalls[Asked, Answers] = SharedCalls(self._ask, at_a_time=_CALLS_OF_A_REPLICA * replicas)
 
     async def classify(self, texts: Sequence[Text], *, truncate: bool) -> Answers:
-        return await self._ask("classify", list(texts), truncate)
+        return await self._answer(("classify", {"texts": list(texts), "truncate": truncate}), rows=len(texts))
 
     async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> Answers:
-        return await self._ask("infer", dict(tensors))
+        rows = max((len(tensor) for tensor in tensors.values()), default=0)
+        return await self._answer(("infer", {"tensors": dict(tensors)}), rows=rows)
 
-    async def _ask(self, method: str, *given: Any) -> Answers:
-        while True:
+    async def _answer(self, asked: Asked, *, rows: int) -> Answers:
+        if rows <= _SMALL:
+            return await self._small.submit(asked)
+        (found,) = await self._ask([asked])
+        if isinstance(found, RequestError):
+            raise found
+        return found
+
+    async def _ask(self, requests: list[Asked]) -> Sequence[Answers | RequestError]:
+        end = time.monotonic() + self.deadline_s
+        while time.monotonic() < end:
             try:
-                answers: Answers = await getattr(self.handle, method).remote(*given)
-                return answers
+                found: Sequence[Answers | RequestError] = await self.handle.answer.remote(requests)
+                return found
             except BackPressureError:
                 raise Overloaded("as many requests wait as may", retry_after_s=1) from None
-            except RayTaskError as error:
-                if isinstance(error.cause, RequestError):
-                    raise error.cause from None
-                raise
             except (RayActorError, DeploymentUnavailableError):
-                # The front stops asking when the request's time is up.
                 await asyncio.sleep(_AGAIN_S)
+        raise DeadlineExceeded("no replica answered in time", retry_after_s=1)
 
 
-class Front:
-    """Takes requests and hands them to the models that its configuration names."""
-
-    def __init__(self, token: str | None):
-        keep_replica_to_loopback()
-        _GATE.token = token
-        self._generation = -1
-
-    async def reconfigure(self, config: Mapping[str, Any]) -> None:
-        """What Ray Serve calls at the start, and again after a crash: by then some models may be gone."""
-        await self.update(config)
-
-    async def update(self, config: Mapping[str, Any]) -> None:
-        """Takes up a new set of models, all at once; requests that were begun end with the old one.
-
-        Args:
-            config: `generation`, a number; `models`, name -> version -> Ray's application; and `draining`.
-        """
-        models: dict[str, dict[int, RemoteModel]] = {}
-        for name, versions in config["models"].items():
-            for version, application in versions.items():
-                try:
-                    handle = serve.get_app_handle(application)
-                    model = RemoteModel(handle, await handle.facts.remote())
-                except RayServeException as error:
-                    _LOG.warning("%s %s is gone: %s", name, version, error)
-                    continue
-                models.setdefault(name, {})[int(version)] = model
-        _CATALOGUE.models, _GATE.is_draining, self._generation = models, config["draining"], config["generation"]
-
-    def generation(self) -> int:
-        """Of the models that it knows."""
-        return self._generation
-
-    def in_flight(self) -> int:
-        return _GATE.in_flight
-
-
-def front_app(settings: ServeSettings) -> Any:
-    """The front's application, over what this process was configured with."""
-    return build_app(_CATALOGUE, settings, _GATE)
-
-
-__all__ = ["Front", "ModelReplica", "RemoteModel", "front_app"]
+__all__ = ["ModelReplica", "RemoteModel"]

@@ -16,7 +16,7 @@ Send = Callable[[Message], Awaitable[None]]
 # Times the largest body that is read to its end before it is refused.
 _DRAINED = 8
 # Open to whoever asks: an orchestrator has no token.
-_OPEN = ("/v2/health/live", "/v2/health/ready")
+OPEN = ("/v2/health/live", "/v2/health/ready")
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        is_open, status, start = scope["path"] in _OPEN, 500, time.perf_counter()
+        is_open, status, start = scope["path"] in OPEN, 500, time.perf_counter()
 
         async def note(message: Message) -> None:
             nonlocal status
@@ -115,4 +115,4 @@ async def _drain(receive: Receive, *, most: int) -> None:
             return
 
 
-__all__ = ["Gate", "Guard"]
+__all__ = ["OPEN", "Gate", "Guard"]

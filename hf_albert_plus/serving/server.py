@@ -1,6 +1,5 @@
 """Running a server: models started and warm before requests come, swapped when the directory changes, drained when it stops."""
 
-import os
 import signal
 import threading
 import time
@@ -13,13 +12,19 @@ from typing import Any
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.optional import need
 
-from .loopback import KEEP_TO_LOOPBACK, keep_cluster_to_loopback
+from .answers import Model
+from .app import build_app
+from .catalogue import Catalogue
+from .cluster import join, ray_library
+from .guard import Gate
+from .listener import Listener
 from .repository import Served, scan
 from .settings import ServeSettings
 
-_FRONT = "front"
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
+# Whoever asks a server that stops is told so for as long at least, and goes elsewhere.
+_LINGER_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,11 @@ class Place:
 
 
 class Server:
-    """A server over a directory. `start`, then `run` until a signal or `stop`."""
+    """A server over a directory. `start`, then `run` until a signal or `stop`.
+
+    This process takes the requests; the models are Ray Serve's deployments, in processes of their own or on machines of their own. Ray
+    Serve's own proxy would be a process more on the way of every request, and costs as much as ten texts take a small model.
+    """
 
     def __init__(
         self,
@@ -56,32 +65,30 @@ class Server:
     ):
         self.directory, self.runtime, self.settings, self.place, self.tell = directory, runtime, settings, place, tell
         self.running: dict[str, Served] = {}
-        self._config: dict[str, Any] = {}
-        self._front: Any = None
+        self._catalogue, self._gate = Catalogue(), Gate(token=place.token)
         self._stop = threading.Event()
 
     def start(self) -> None:
         """Starts everything; models are warm when it returns.
 
         Raises:
-            InvalidInput: nothing to serve, or no Ray.
+            InvalidInput: nothing to serve, no Ray, or a port that is taken.
         """
         models = scan(self.directory, runtime=self.runtime)
-        if self.place.address is None:
-            keep_cluster_to_loopback()
-        serve = _ray_serve()
-        _join(self.place)
-        serve.start(http_options={"host": self.place.host, "port": self.place.port}, proxy_location="HeadOnly")
+        self._listener = Listener(self.place.host, self.place.port)
+        serve = ray_library("ray.serve", extra="serve", address=self.place.address)
+        join(self.place.address)
+        serve.start(proxy_location="Disabled")
         for model in models:
             self._run_model(model)
-        self._configure(models)
+        self._offer(models)
+        self._listener.start(build_app(self._catalogue, self.settings, self._gate))
 
     def run(self) -> None:
         """Watches the directory until SIGTERM, SIGINT or `stop`, then drains."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
         while not self._stop.wait(self.place.watch_s):
-            self._remind()
             self.refresh()
         self.drain()
 
@@ -116,7 +123,7 @@ class Server:
                 started += [
                     old for old in self.running.values() if (old.name, old.version) == (model.name, model.version)
                 ]
-        self._configure(started)
+        self._offer(started)
         for application in set(self.running) - {model.application for model in started}:
             # Its replicas answer what they have before they end.
             serve.delete(application)
@@ -126,10 +133,13 @@ class Server:
     def drain(self) -> None:
         """Takes nothing new, answers what was taken, and stops."""
         serve, ray = _ray_serve(), need("ray", extra="serve")
-        self._configure(list(self.running.values()), draining=True)
-        limit = time.monotonic() + self.settings.drain_s
-        while self._front.in_flight.remote().result() and time.monotonic() < limit:
+        self._gate.is_draining = True
+        start = time.monotonic()
+        while time.monotonic() < start + _LINGER_S or (
+            self._gate.in_flight and time.monotonic() < start + self.settings.drain_s
+        ):
             time.sleep(_POLL_S)
+        self._listener.stop()
         self.tell("drained")
         serve.shutdown()
         ray.shutdown()
@@ -154,56 +164,25 @@ class Server:
         self.running[model.application] = model
         self.tell(f"{model.name} {model.version} ({model.runtime}) is warm")
 
-    def _configure(self, models: list[Served], *, draining: bool = False) -> None:
-        """Tells the front of its models; it knows them when this returns."""
-        names: dict[str, dict[str, str]] = defaultdict(dict)
+    def _offer(self, models: list[Served]) -> None:
+        """Has requests from now on answered by these; those that were begun end with the model that they found."""
+        from .deployments import RemoteModel
+
+        serve = _ray_serve()
+        offered: dict[str, dict[int, Model]] = defaultdict(dict)
         for model in models:
-            names[model.name][str(model.version)] = model.application
-        generation = self._config.get("generation", 0) + 1
-        self._config = {"generation": generation, "models": dict(names), "draining": draining}
-        if self._front is None:
-            self._front = self._run_front()
-        else:
-            self._front.update.remote(self._config).result()
-
-    def _run_front(self) -> Any:
-        from .deployments import Front, front_app
-
-        serve, settings = _ray_serve(), self.settings
-
-        def build() -> Any:
-            return front_app(settings)
-
-        deployment = serve.deployment(serve.ingress(build)(Front)).options(
-            name=_FRONT,
-            num_replicas=1,
-            max_ongoing_requests=10_000,
-            ray_actor_options={"num_cpus": 0},
-            user_config=self._config,
-            graceful_shutdown_timeout_s=settings.drain_s,
-        )
-        return serve.run(deployment.bind(self.place.token), name=_FRONT, route_prefix="/")
-
-    def _remind(self) -> None:
-        """Tells a front that was started again what it was told since."""
-        if self._front is not None and self._front.generation.remote().result() != self._config["generation"]:
-            self._front.update.remote(self._config).result()
+            handle = serve.get_app_handle(model.application)
+            offered[model.name][model.version] = RemoteModel(
+                handle,
+                handle.facts.remote().result(),
+                replicas=self.place.replicas,
+                deadline_s=self.settings.deadline_s,
+            )
+        self._catalogue.models = offered
 
 
 def _ray_serve() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return need("ray.serve", extra="serve")
-
-
-def _join(place: Place) -> None:
-    """Joins a cluster, or starts one of its own whose every port is on loopback."""
-    ray = need("ray", extra="serve")
-    if place.address is not None:
-        ray.init(address=place.address, log_to_driver=False)
-        return
-    ray.init(
-        include_dashboard=False, log_to_driver=False, configure_logging=False, runtime_env={"env_vars": {KEEP_TO_LOOPBACK: "1"}}
-    )  # fmt: skip
 
 
 __all__ = ["Place", "Server"]

@@ -1,0 +1,105 @@
+"""A server of ours as a process, and what each of its parts takes of the processors."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from types import TracebackType
+
+from hf_albert_plus.errors import InvalidInput
+
+# In the names that Ray gives the processes of models.
+_REPLICA = "ServeReplica"
+_STOP_S = 60
+
+
+class ServerProcess:
+    """`albert-plus serve`, ready when the `with` block begins and drained at its end."""
+
+    def __init__(self, target: str, *options: str, port: int | None = None):
+        self.port = port or _free_port()
+        self._words = ["serve", target, "--port", str(self.port), *options]
+
+    def __enter__(self) -> "ServerProcess":
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hf_albert_plus", *self._words],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stderr is not None
+        said = []
+        for line in self._process.stderr:
+            said.append(line.strip())
+            if line.startswith("ready:"):
+                # A full pipe would stop it.
+                self._reader = threading.Thread(target=self._process.stderr.read, daemon=True)
+                self._reader.start()
+                return self
+        self._process.stderr.close()
+        self._process.wait()
+        raise InvalidInput(
+            "the server must start", got=" ".join(said[-2:]), repair=f"try albert-plus {' '.join(self._words)}"
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+        finally:
+            assert self._process.stderr is not None
+            self._reader.join()
+            self._process.stderr.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> int:
+        """Has it drain; its exit status."""
+        self._process.terminate()
+        return self._process.wait(timeout=_STOP_S)
+
+    def replicas(self, model: str = "") -> list[int]:
+        """Process ids of the replicas of a model, or of all."""
+        import psutil
+
+        found = []
+        for process in psutil.Process(self.pid).children(recursive=True):
+            try:
+                if f"{_REPLICA}:{model}" in " ".join(process.cmdline()):
+                    found.append(process.pid)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def cpu_seconds(self) -> Counter[str]:
+        """Part -> processor time so far: the client (this process), the process that takes requests, the models, the rest of Ray."""
+        import psutil
+
+        found: Counter[str] = Counter()
+        server = psutil.Process(self.pid)
+        for process in (psutil.Process(), server, *server.children(recursive=True)):
+            try:
+                name, times = " ".join(process.cmdline()), process.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            own = {os.getpid(): "client", server.pid: "HTTP"}
+            part = own.get(process.pid, "models" if _REPLICA in name else "rest of Ray")
+            found[part] += times.user + times.system
+        return found
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        return port
+
+
+__all__ = ["ServerProcess"]
