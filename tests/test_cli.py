@@ -33,6 +33,14 @@ VERBS = [
     "tokenizer train",
     "tokenizer import",
     "corpus build",
+    "serve",
+    "bench-serve",
+    "capacity",
+    "score",
+    "qat",
+    "prune",
+    "sparsify",
+    "calibrate",
 ]
 
 

@@ -230,7 +230,7 @@ app.command(
     epilog="Example: albert-plus bench-serve demo-output/models/student-sst2:onnx-int8 --data demo-output/data --task sst2"
 )(bench_serve)
 app.command(
-    epilog="Example: albert-plus capacity served-1.json served-64.json --rate 1000000 --cores 64 --sentences 1e10"
+    epilog="Example: albert-plus capacity served-1.json served-16.json served-64.json --rate 1000000 --texts 16"
 )(capacity)
 app.command(
     epilog="Example: albert-plus score --input demo-output/data/sst2/validation-00000-of-00001.parquet --text-column sentence --keep label=gold --engine demo-output/models/student-sst2:onnx-int8 --output scored"

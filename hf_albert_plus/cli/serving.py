@@ -129,66 +129,41 @@ def bench_serve(
 def capacity(
     measured: Annotated[
         list[Path],
-        typer.Argument(dir_okay=False, help="Documents of bench-serve --json, of requests of two sizes or more."),
+        typer.Argument(dir_okay=False, help="Documents of bench-serve --json, of requests of several sizes."),
     ],
     rate: Annotated[float, typer.Option(min=0, help="Requests a second to answer.")] = 1000.0,
     texts: Annotated[int, typer.Option(min=1, help="Texts of a request.")] = 1,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Of a machine. Default: as many as the measured one.")
-    ] = None,
-    load: Annotated[float, typer.Option(help="Share of its full pace that a machine is given.")] = 0.5,
-    sentences: Annotated[float | None, typer.Option(help="Also: this many, in requests of the largest size.")] = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Plan how many machines a load needs, and what its slowest requests wait, from what a server was measured to do."""
-    from hf_albert_plus.eval.capacity import fit, read_measured
+    """Plan how many servers a load needs, each at half its pace, from what one was measured to do."""
+    from hf_albert_plus.eval.capacity import Capacity, read_measured
 
     from ..records import read_json
 
-    points = [read_measured(read_json(path, what="a measurement"), name=str(path)) for path in measured]
-    found = fit(points)
-    cores = cores or points[0].cores
-    checks = [
-        {
-            "texts": point.texts,
-            "requests_per_s": point.requests_per_s,
-            "model_requests_per_s": found.requests_per_s(texts=point.texts, cores=point.cores),
-            "half_p99_ms": point.half_p99_ms,
-            "model_half_p99_ms": found.p99_ms(texts=point.texts, cores=point.cores, load=0.5),
-        }
-        for point in points
-    ]
+    found = Capacity([read_measured(read_json(path, what="a measurement"), name=str(path)) for path in measured])
+    servers = found.servers(rate=rate, texts=texts)
     plan: dict[str, Any] = {
-        "request_core_ms": 1e3 * found.request_s,
-        "text_core_ms": 1e3 * found.text_s,
-        "requests_per_s_of_a_machine": load * found.requests_per_s(texts=texts, cores=cores),
-        "p99_ms": found.p99_ms(texts=texts, cores=cores, load=load),
-        "machines": found.machines(rate=rate, texts=texts, cores=cores, load=load),
+        "core_ms_of_a_request": round(1e3 * found.core_s(texts), 3),
+        "requests_per_s_of_a_server": round(found.requests_per_s(texts) / 2, 2),
+        "p50_ms_alone": round(found.alone_ms(texts), 2),
+        "p99_ms": round(found.half_p99_ms(texts), 2),
+        "servers": servers,
+        "cores": servers * found.cores,
     }
-    if sentences is not None:
-        most = max(point.texts for point in points)
-        plan["core_hours"] = sentences / most * found.core_s(most) / 3600
+    checks = [
+        {"texts": point.texts, "measured": round(point.requests_per_s, 2), "planned": round(said, 2)}
+        for point, said in found.checks()
+    ]
     if as_json:
         print_json({**plan, "checks": checks})
         return
-    print_rows(
-        ["texts", "requests/s", "model", "p99 at half, ms", "model"],
-        [
-            [
-                str(check["texts"]), f"{check['requests_per_s']:,.1f}", f"{check['model_requests_per_s']:,.1f}",
-                f"{check['half_p99_ms']:.1f}", f"{check['model_half_p99_ms']:.1f}",
-            ]
-            for check in checks
-        ],
-        title="what was measured, and what the model says of it",
-    )  # fmt: skip
-    print_rows(
-        ["plan", ""],
-        [
-            [name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"]
-            for name, value in plan.items()
-        ],
-    )
+    rows = [[name.replace("_", " "), f"{value:,}"] for name, value in plan.items()]
+    print_rows(["plan", ""], rows, title=f"{rate:,.0f} requests/s of {texts} texts, servers of {found.cores} cores")
+    if checks:
+        print_rows(
+            ["texts", "requests/s measured", "as the other sizes say"],
+            [[str(value) for value in check.values()] for check in checks],
+        )
 
 
 def _token(file: Path | None) -> str | None:
