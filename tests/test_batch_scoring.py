@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import numpy
@@ -520,3 +522,15 @@ def test_the_example_of_the_help_names_only_options_that_there_are():
     assert example.startswith("score ")
     for option in (word for word in example.split() if word.startswith("--")):
         assert option in output.replace(example, "")
+
+
+def test_scoring_needs_nothing_that_only_a_server_needs():
+    """Whoever installs the extra `score` alone has no FastAPI."""
+    program = (
+        "import sys\n"
+        "for name in ('fastapi', 'uvicorn', 'prometheus_client'):\n"
+        "    sys.modules[name] = None\n"
+        "import hf_albert_plus.scoring.stage, hf_albert_plus.serving.cluster\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

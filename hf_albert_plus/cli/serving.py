@@ -54,7 +54,11 @@ def serve(
     """
     from hf_albert_plus.eval.targets import directory_and_runtime
 
-    from ..serving import Place, Server, ServeSettings
+    from ..serving.cluster import ray_library
+
+    ray_library("ray.serve", extra="serve", address=address)
+    from ..serving.server import Place, Server
+    from ..serving.settings import ServeSettings
 
     directory, runtime = directory_and_runtime(target)
     settings = ServeSettings(

@@ -1,6 +1,1 @@
-"""Serving over HTTP, on Ray Serve."""
-
-from .server import Place, Server
-from .settings import ServeSettings
-
-__all__ = ["Place", "ServeSettings", "Server"]
+"""Serving over HTTP, on Ray Serve. `server.Server` needs the extra `serve`; what batch scoring shares with it does not."""
