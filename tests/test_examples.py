@@ -216,6 +216,12 @@ def test_the_image_has_what_the_package_is_built_from(dockerfile, tmp_path):
     assert (tmp_path / re.search(r"--constraint (\S+)", build).group(1)).is_file()
 
 
+def test_the_image_does_not_run_among_its_sources(dockerfile):
+    """There, `python -m hf_albert_plus` finds a folder without the packages that are mapped into it."""
+    built, run = re.findall(r"^WORKDIR (\S+)$", dockerfile, flags=re.MULTILINE)
+    assert built != run
+
+
 @pytest.mark.parametrize(("kind", "name"), [("Deployment", "serve"), ("Job", "pretrain")])
 def test_the_image_runs_as_its_own_user(dockerfile, kind, name):
     workload = of_kind(kind, name)
