@@ -1,4 +1,4 @@
-"""Requests over kept connections: as fast as answers come, or by a schedule that does not wait for them."""
+"""Requests to `/classify` over kept connections: as fast as answers come, or by a schedule that does not wait for them."""
 
 import http.client
 import json
@@ -35,11 +35,7 @@ class Reply:
 class Clients:
     """Threads with a connection each."""
 
-    def __init__(self, host: str, port: int, *, count: int, path: str = "/classify", token: str | None = None):
-        self.path = path
-        self.headers = {"Content-Type": "application/json"}
-        if token is not None:
-            self.headers["Authorization"] = f"Bearer {token}"
+    def __init__(self, host: str, port: int, *, count: int):
         self._host, self._port, self._own = host, port, threading.local()
         self._connections: list[http.client.HTTPConnection] = []
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="client")
@@ -73,7 +69,7 @@ class Clients:
             self._connections.append(self._own.connection)
         connection = self._own.connection
         try:
-            connection.request("POST", self.path, body, self.headers)
+            connection.request("POST", "/classify", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             content = answer.read()
         except OSError as error:

@@ -224,8 +224,7 @@ def run_stage(
                 "--out must lie outside the directories that are read", got=str(output), repair="choose another --out"
             )
     partial = output.with_name(f"{output.name}.partial")
-    lock_path = output.with_name(f".{output.name}.lock")
-    lock = FileLock(lock_path)
+    lock = OutputLock(output)
     try:
         done = processes.first_alone(lambda: _begin(output, partial, identity, lock=lock, resumable=resumable))
         if done is not None:
@@ -241,20 +240,54 @@ def run_stage(
         processes.wait()
         return processes.first_alone(lambda: _end(output, partial, identity, result=result, seconds=seconds))
     finally:
-        if lock.is_locked:
-            lock_path.unlink(missing_ok=True)
-            lock.release()
+        lock.release()
 
 
-def _begin(output: Path, partial: Path, identity: dict[str, Any], *, lock: FileLock, resumable: bool) -> Record | None:
+class OutputLock:
+    """Held by the one process that writes a directory."""
+
+    def __init__(self, output: Path, *, option: str = "--out"):
+        """
+        Args:
+            option: that named the directory, for the error.
+        """
+        self.output, self.option = output, option
+        self._path = output.with_name(f".{output.name}.lock")
+        self._lock = FileLock(self._path)
+
+    def acquire(self) -> None:
+        """
+        Raises:
+            StageConflict: another process is writing there.
+        """
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise StageConflict(
+                f"another process is writing {self.output}; wait for it, or choose another {self.option}"
+            ) from None
+
+    def release(self) -> None:
+        """Where it is held."""
+        if self._lock.is_locked:
+            self._path.unlink(missing_ok=True)
+            self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+def _begin(
+    output: Path, partial: Path, identity: dict[str, Any], *, lock: OutputLock, resumable: bool
+) -> Record | None:
     """Locks the output and clears its partial directory; or finds the output done."""
     if output.exists():
         return _reuse(output, identity)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise StageConflict(f"another process is writing {output}; wait for it, or choose another --out") from None
+    lock.acquire()
     if output.exists():  # finished by another process between the look above and the lock
         return _reuse(output, identity)
     if (partial / RECORD).is_file():  # killed between its last file and its name
@@ -266,18 +299,28 @@ def _begin(output: Path, partial: Path, identity: dict[str, Any], *, lock: FileL
 
 def _end(output: Path, partial: Path, identity: dict[str, Any], *, result: dict[str, Any], seconds: float) -> Record:
     """Writes the record and gives the directory its name."""
+    record = record_run(partial, identity, result=result, seconds=seconds)
+    _finish(partial, output)
+    return record
+
+
+def record_run(directory: Path, identity: dict[str, Any], *, result: dict[str, Any], seconds: float) -> Record:
+    """Writes the record of what this process did into its directory.
+
+    Args:
+        identity: `stage`, `settings` and `parents`.
+    """
     record = Record(
         **identity,
         result=result,
-        files=describe_files(partial),
+        files=describe_files(directory),
         versions=versions(),
         platform=platform.platform(),
         finished=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         seconds=round(seconds, 2),
         command=command_line(),
     )
-    record.write(partial / RECORD)
-    _finish(partial, output)
+    record.write(directory / RECORD)
     return record
 
 
@@ -354,5 +397,5 @@ def _identity_of(partial: Path) -> Any:
         return None
 
 
-__all__ = ["RECORD", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
-           "run_stage", "training_record", "versions", "write_bytes", "write_json", "write_text"]  # fmt: skip
+__all__ = ["RECORD", "OutputLock", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
+           "record_run", "run_stage", "training_record", "versions", "write_bytes", "write_json", "write_text"]  # fmt: skip

@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.errors import InvalidInput, StageConflict
+from hf_albert_plus.records import OutputLock
 from hf_albert_plus.scoring import (
     Place,
     ScoreSettings,
@@ -27,7 +28,6 @@ from hf_albert_plus.scoring import (
     score,
     stage,
 )
-from hf_albert_plus.scoring.folder import alone
 from tests.conftest import invoke
 
 WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
@@ -459,7 +459,10 @@ def test_another_model_under_the_same_name_is_another_engine(run, exported_dir, 
 
 def test_two_runs_do_not_write_one_directory(run, tmp_path):
     write(tmp_path / "in.txt", ["good"])
-    with alone(tmp_path / "out"), pytest.raises(StageConflict, match="another process is writing"):
+    with (
+        OutputLock(tmp_path / "out", option="--output"),
+        pytest.raises(StageConflict, match="another process is writing"),
+    ):
         run("in.txt")
     assert run("in.txt").result["rows"] == 1
 

@@ -140,7 +140,7 @@ def capacity(
     as_json: o.JsonOut = False,
 ) -> None:
     """Plan how many servers a load needs, each at half its pace, from what one was measured to do."""
-    from hf_albert_plus.eval.capacity import Capacity, read_measured
+    from hf_albert_plus.eval.capacity import LOAD, Capacity, read_measured
 
     from ..records import read_json
 
@@ -148,7 +148,7 @@ def capacity(
     servers = found.servers(rate=rate, texts=texts)
     plan: dict[str, Any] = {
         "core_ms_of_a_request": round(1e3 * found.core_s(texts), 3),
-        "requests_per_s_of_a_server": round(found.requests_per_s(texts) / 2, 2),
+        "requests_per_s_of_a_server": round(LOAD * found.requests_per_s(texts), 2),
         "p50_ms_alone": round(found.alone_ms(texts), 2),
         "p99_ms": round(found.half_p99_ms(texts), 2),
         "servers": servers,

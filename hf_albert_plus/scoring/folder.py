@@ -1,12 +1,9 @@
-"""The directory of a run: its plan, one file a part, and nobody else at work in it."""
+"""The directory of a run: its plan, and one file a part."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from ..errors import InvalidInput, StageConflict
+from ..errors import InvalidInput
 from .plan import Part, Plan, read_plan
 
 PLAN, PARTS = "plan.json", "scores"
@@ -27,26 +24,6 @@ def begun(output: Path) -> Plan | None:
             repair="choose another --output",
         )
     return None
-
-
-@contextmanager
-def alone(output: Path) -> Iterator[None]:
-    """
-    Raises:
-        StageConflict: another process is writing there.
-    """
-    output.parent.mkdir(parents=True, exist_ok=True)
-    lock_path = output.with_name(f".{output.name}.lock")
-    lock = FileLock(lock_path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise StageConflict(f"another process is writing {output}; wait for it, or choose another --output") from None
-    try:
-        yield
-    finally:
-        lock_path.unlink(missing_ok=True)
-        lock.release()
 
 
 def take_up(plan: Plan, output: Path, *, old: Plan | None, tell: Callable[[str], None]) -> list[Part]:
@@ -70,4 +47,4 @@ def take_up(plan: Plan, output: Path, *, old: Plan | None, tell: Callable[[str],
     return [part for part in parts if not (folder / part.name).exists()]
 
 
-__all__ = ["PARTS", "PLAN", "alone", "begun", "take_up"]
+__all__ = ["PARTS", "PLAN", "begun", "take_up"]

@@ -1,10 +1,8 @@
 """The stage: plans, scores what is missing, and says in a record what was done."""
 
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,12 @@ from ..checkpoints import load_config
 from ..errors import InvalidInput, StageConflict
 from ..glue import load_tokenizer
 from ..progress import bar
-from ..records import RECORD, Record, command_line, describe_files, parent, read_record, versions
+from ..records import RECORD, OutputLock, Record, parent, read_record, record_run
 from ..serving.repository import Served, scan
 from ..serving.text_model import labels_of, length_taken, problem_type_of
 from .columns import kept_schema
 from .distribution import Place, cluster, score_parts
-from .folder import PARTS, alone, begun, take_up
+from .folder import PARTS, begun, take_up
 from .plan import Part, Plan, check_same, make_plan
 from .settings import ScoreSettings
 from .sources import find_sources
@@ -48,14 +46,17 @@ def score(
         StageConflict: another process is writing there.
     """
     served = _model(engine, runtime)
-    settings = _with_length(settings, served)
+    config = load_config(served.directory, option="--engine")
+    load_tokenizer(served.directory, config)
+    max_length = length_taken(config, served.directory, max_length=settings.max_length)
+    settings = replace(settings, max_length=max_length)
     sources = find_sources(inputs, output=output)
     kept = kept_schema(sources, settings)
     identity = {"settings": {**settings.describe(), "runtime": served.runtime}, "engine": parent(served.directory)}
     old = begun(output)
     if old is not None:
         check_same(old, identity=identity, sources=sources, output=output)
-    with alone(output):
+    with OutputLock(output, option="--output"):
         plan = make_plan(sources, settings, identity=identity, old=old)
         missing = take_up(plan, output, old=old, tell=tell)
         if not missing and (output / RECORD).is_file():
@@ -68,7 +69,8 @@ def score(
         facts = {
             "rows_of_this_run": rows,
             "sentences_per_s": round(rows / scoring, 1) if rows else None,
-            **_labels(served),
+            "labels": list(labels_of(config)),
+            "problem_type": problem_type_of(config),
         }
         return _record(output, plan, facts, seconds=time.perf_counter() - start)
 
@@ -82,17 +84,6 @@ def _model(engine: Path, runtime: str | None) -> Served:
             repair=f"use --engine {models[0].directory}:{models[0].runtime}",
         )
     return models[0]
-
-
-def _with_length(settings: ScoreSettings, served: Served) -> ScoreSettings:
-    config = load_config(served.directory, option="--engine")
-    load_tokenizer(served.directory, config)
-    return replace(settings, max_length=length_taken(config, served.directory, max_length=settings.max_length))
-
-
-def _labels(served: Served) -> dict[str, Any]:
-    config = load_config(served.directory, option="--engine")
-    return {"labels": list(labels_of(config)), "problem_type": problem_type_of(config)}
 
 
 def _score(parts: Sequence[Part], job: Job, place: Place, *, rows: int) -> float:
@@ -115,23 +106,14 @@ def _score(parts: Sequence[Part], job: Job, place: Place, *, rows: int) -> float
 
 def _record(output: Path, plan: Plan, facts: dict[str, Any], *, seconds: float) -> Record:
     tallies = [_tally(part, output / PARTS / part.name) for part in plan.parts()]
-    record = Record(
-        stage="score",
-        settings={
-            **plan.identity["settings"],
-            "inputs": [{"path": source.path, "bytes": source.size} for source in plan.sources],
-        },
-        parents={"engine": plan.identity["engine"]},
-        result={**vars(sum(tallies, Tally())), "files": len(plan.sources), "parts": len(tallies), **facts},
-        files=describe_files(output),
-        versions=versions(),
-        platform=platform.platform(),
-        finished=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        seconds=round(seconds, 2),
-        command=command_line(),
-    )
-    record.write(output / RECORD)
-    return record
+    inputs = [{"path": source.path, "bytes": source.size} for source in plan.sources]
+    identity = {
+        "stage": "score",
+        "settings": {**plan.identity["settings"], "inputs": inputs},
+        "parents": {"engine": plan.identity["engine"]},
+    }
+    result = {**vars(sum(tallies, Tally())), "files": len(plan.sources), "parts": len(tallies), **facts}
+    return record_run(output, identity, result=result, seconds=seconds)
 
 
 def _tally(part: Part, file: Path) -> Tally:

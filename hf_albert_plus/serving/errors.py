@@ -17,7 +17,7 @@ class RequestError(Exception):
         self.message, self.retry_after_s = message, retry_after_s
 
     def __reduce__(self) -> tuple[type["RequestError"], tuple[str], dict[str, float | None]]:
-        """It crosses from the process of a model to that of the front."""
+        """It crosses from the process of a model to the one that takes requests."""
         return type(self), (self.message,), {"retry_after_s": self.retry_after_s}
 
 

@@ -11,7 +11,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Measures:
-    """Counters of one front. Models and versions are the served ones: what a request calls itself makes no label."""
+    """Counters of one server. Models and versions are the served ones: what a request calls itself makes no label."""
 
     def __init__(self, *, in_flight: Callable[[], int]) -> None:
         self.registry = CollectorRegistry()
