@@ -2,15 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test upstream check cards clean help
+.PHONY: demo test test-all upstream check cards clean help
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo   the main job on generated data, offline, in demo-output/"
-	@echo "make test   the tests, transformers' own common model tests among them"
-	@echo "make check  lint, types and the tests"
-	@echo "make cards  fails if a card in model_cards/ differs from its record"
-	@echo "make clean  removes .venv and what the other targets made"
+	@echo "make demo      the main job on generated data, offline, in demo-output/"
+	@echo "make test      the tests, transformers' own common model tests among them"
+	@echo "make test-all  those that start clusters, groups of processes and every peer too"
+	@echo "make check     lint, types and all of the tests"
+	@echo "make cards     fails if a card in model_cards/ differs from its record"
+	@echo "make clean     removes .venv and what the other targets made"
 
 .venv/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "python 3.10 or newer is needed: make PYTHON=python3.12 …")'
@@ -49,6 +50,9 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 test: .venv/.dev upstream
 	$(BIN)/python -m pytest $(WORKERS)
 
+test-all: .venv/.dev upstream
+	$(BIN)/python -m pytest $(WORKERS) -m ''
+
 # Type checkers do not see the mapping of export/ and eval/ into the package: they get a folder that shows it as links.
 check: .venv/.dev upstream
 	$(BIN)/ruff check .
@@ -56,7 +60,7 @@ check: .venv/.dev upstream
 	rm -rf .typecheck && mkdir -p .typecheck/hf_albert_plus
 	ln -s $(CURDIR)/hf_albert_plus/* $(CURDIR)/export $(CURDIR)/eval .typecheck/hf_albert_plus/
 	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p hf_albert_plus
-	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/python -m pytest $(WORKERS) -m ''
 
 cards: .venv/.cpu
 	$(BIN)/albert-plus card model_cards/*.json --check

@@ -50,7 +50,8 @@ def bench_pretraining(
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(corpus / TOKENIZER)
-    examples = load_from_disk(str(corpus))["train"].shuffle(seed=0)
+    # Not in memory, the order would be written beside the corpus, which would then be another one to whoever trains on it.
+    examples = load_from_disk(str(corpus))["train"].shuffle(seed=0, keep_in_memory=True)
     examples = examples.select(range(min(len(examples), 2 * batch_size * _BATCHES)))
     if len(examples) < 2 * batch_size * _BATCHES:
         raise InvalidInput(

@@ -9,9 +9,8 @@ from transformers import TrainerCallback
 
 from . import processes
 from .progress import bar
+from .records import COMPLETE
 from .row_order import epoch_of
-
-_COMPLETE = "complete"
 
 
 def step_of(checkpoint: Path) -> int:
@@ -22,7 +21,7 @@ def last_complete(checkpoints: Path) -> Path | None:
     """The newest whole checkpoint; those that a killed process left half-written are removed."""
     complete = []
     for path in checkpoints.glob("checkpoint-*"):
-        if (path / _COMPLETE).is_file():
+        if (path / COMPLETE).is_file():
             complete.append(path)
         else:
             shutil.rmtree(path)
@@ -52,10 +51,10 @@ class Checkpoints(TrainerCallback):
 
     def keep_newest(self, args, state):
         newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (newest / _COMPLETE).touch()
+        (newest / COMPLETE).touch()
         for older in Path(args.output_dir).glob("checkpoint-*"):
             if older != newest:
-                (older / _COMPLETE).unlink(missing_ok=True)
+                (older / COMPLETE).unlink(missing_ok=True)
                 shutil.rmtree(older)
 
 

@@ -26,6 +26,7 @@ from .errors import InvalidInput, StageConflict
 
 RECORD = "record.json"
 CHECKPOINTS = "checkpoints"
+COMPLETE = "complete"  # a file of a checkpoint that can be gone on from
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _IDENTITY = "stage.json"
 CARD = "card.json"
@@ -215,7 +216,7 @@ def run_stage(
     parents: that one finds its checkpoints there.
 
     Raises:
-        StageConflict: `OUT` exists and is something else, or another process is working on it.
+        StageConflict: `OUT` or the checkpoints of `OUT.partial` are of something else, or another process is working on it.
     """
     identity = json.loads(json.dumps({"stage": stage, "settings": settings, "parents": parents}))
     for facts in parents.values():
@@ -325,9 +326,19 @@ def record_run(directory: Path, identity: dict[str, Any], *, result: dict[str, A
 
 
 def _prepare(partial: Path, identity: dict[str, Any], *, resumable: bool) -> None:
-    """Empties what a killed process left, but for the checkpoints of the same work."""
+    """Empties what a killed process left, but for the checkpoints of the same work.
+
+    Raises:
+        StageConflict: there are checkpoints of other work, which may have taken hours.
+    """
     partial.mkdir(exist_ok=True)
-    same = resumable and _comparable(_identity_of(partial)) == _comparable(identity)
+    there, wanted = _comparable(_identity_of(partial)), _comparable(identity)
+    same = resumable and there == wanted
+    if there and not same and any((partial / CHECKPOINTS).rglob(COMPLETE)):
+        raise StageConflict(
+            f"{partial} has checkpoints of another run ({_differences(there, wanted)}); ask for the same to go on, "
+            "choose another --out, or remove that directory"
+        )
     if not same:
         (partial / _IDENTITY).unlink(missing_ok=True)
         discard(partial / CHECKPOINTS)
@@ -363,11 +374,10 @@ def _reuse(output: Path, identity: dict[str, Any]) -> Record:
     record = read_record(output)
     there = _comparable({key: getattr(record, key) for key in identity})
     wanted = _comparable(identity)
-    differing = [key for key in wanted if there[key] != wanted[key]]
-    if differing:
-        changes = "; ".join(_changes(key, there[key], wanted[key]) for key in differing)
+    if there != wanted:
         raise StageConflict(
-            f"{output} was made by another run ({changes}); choose another --out, or remove that directory"
+            f"{output} was made by another run ({_differences(there, wanted)}); choose another --out, or remove that "
+            "directory"
         )
     return record
 
@@ -383,11 +393,11 @@ def _comparable(identity: dict[str, Any] | None) -> dict[str, Any]:
     return {**identity, "parents": parents}
 
 
-def _changes(name: str, old: Any, new: Any) -> str:
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return f"{name}: {old} there, {new} asked for"
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    return "; ".join(_changes(f"{name}.{key}", old.get(key), new.get(key)) for key in keys)
+def _differences(there: Any, wanted: Any, name: str = "") -> str:
+    if not (isinstance(there, dict) and isinstance(wanted, dict)):
+        return f"{name}: {there} there, {wanted} asked for"
+    keys = [key for key in {**there, **wanted} if there.get(key) != wanted.get(key)]
+    return "; ".join(_differences(there.get(key), wanted.get(key), f"{name}.{key}".lstrip(".")) for key in keys)
 
 
 def _identity_of(partial: Path) -> Any:
@@ -397,5 +407,5 @@ def _identity_of(partial: Path) -> Any:
         return None
 
 
-__all__ = ["RECORD", "OutputLock", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
+__all__ = ["COMPLETE", "RECORD", "OutputLock", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
            "record_run", "run_stage", "training_record", "versions", "write_bytes", "write_json", "write_text"]  # fmt: skip

@@ -16,6 +16,8 @@ from transformers import AutoTokenizer
 
 from hf_albert_plus.export.engines import Engine
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("ray.data")
 ROWS, PART = 1200, 20
 PARTS = ROWS // PART

@@ -17,6 +17,7 @@ def peers(classifier_dir):
     return bench_peers(str(classifier_dir), shapes=parse_shapes("2x8"), seconds=0.05)
 
 
+@pytest.mark.slow
 def test_every_way_is_built_and_counted(peers):
     assert peers["not_built"] == {}
     assert peers["model"] == "AlbertForSequenceClassification"  # transformers' own, where it computes the model

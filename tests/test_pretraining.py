@@ -29,7 +29,7 @@ from hf_albert_plus.pretraining.divergence import Diverged, StopsDiverging
 from hf_albert_plus.pretraining.evaluation import score_held_out, unigram_entropy
 from hf_albert_plus.pretraining.masking import Masking
 from hf_albert_plus.pretraining.packing import PackedRows
-from hf_albert_plus.records import read_record
+from hf_albert_plus.records import fingerprint, read_record
 from tests.conftest import SMALL, invoke, randomise, small_config
 from tests.test_corpus import make_text
 
@@ -386,6 +386,7 @@ def test_decay_spares_what_the_paper_spares(corpus, tmp_path, monkeypatch):
 def test_steps_are_timed_against_transformers(corpus, monkeypatch):
     """Both train on the same examples from the same weights: the losses of their first steps agree but for the masks."""
     monkeypatch.setattr(pretraining_step, "_BATCHES", 2)
+    before = fingerprint(corpus)
     document = pretraining_step.bench_pretraining(
         corpus,
         fields={**CONFIG, "attention_sharing": "all", "ffn_sharing": "all"},
@@ -403,6 +404,7 @@ def test_steps_are_timed_against_transformers(corpus, monkeypatch):
         )
         assert 0 < row["share_of_ceiling"] < 100
     assert document["rows"][0]["speedup"] == 1
+    assert fingerprint(corpus) == before  # or a training on it could not go on
     with pytest.raises(InvalidInput, match="use a smaller --batch-size"):
         pretraining_step.bench_pretraining(
             corpus, fields=CONFIG, batch_size=10_000, bf16=False, seconds=0.05, threads=1

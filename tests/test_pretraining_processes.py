@@ -17,6 +17,8 @@ from hf_albert_plus.records import read_record
 from tests.conftest import invoke
 from tests.test_pretraining import words
 
+pytestmark = pytest.mark.slow
+
 PLAIN = ("--set", "hidden_dropout_prob=0", "--accumulate", 2, "--epochs", 1)
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -98,6 +98,38 @@ def test_a_stage_killed_before_it_got_its_name_is_not_run_again(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["record.json", "weights"]
 
 
+def test_checkpoints_of_other_settings_are_not_thrown_away(tmp_path):
+    mark = tmp_path / "out.partial" / "checkpoints" / "checkpoint-7" / "complete"
+
+    def stops(directory: Path):
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+        raise RuntimeError
+
+    def finishes(directory: Path):
+        return {"found": mark.exists()}
+
+    def run(settings, work):
+        return run_stage("test", tmp_path / "out", settings=settings, parents={}, work=work, resumable=True)
+
+    with pytest.raises(RuntimeError):
+        run({"a": 1}, stops)
+    with pytest.raises(StageConflict, match=r"out.partial has checkpoints of .*\(settings.a: 1 there, 2 asked for\)"):
+        run({"a": 2}, finishes)
+    mark.with_name("half").touch()
+    assert run({"a": 1}, finishes).result == {"found": True}
+
+
+def test_a_run_without_a_whole_checkpoint_is_begun_anew_with_other_settings(tmp_path):
+    def stops(directory: Path):
+        (directory / "checkpoints" / "checkpoint-7").mkdir(parents=True)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        run_stage("test", tmp_path / "out", settings={"a": 1}, parents={}, work=stops, resumable=True)
+    assert _stage(tmp_path / "out", settings={"a": 2}).result == {"score": 1}
+
+
 def test_an_output_inside_its_source_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="--out must lie outside"):
         _stage(tmp_path / "inner" / "out", parents={"model": {"path": str(tmp_path), "sha256": "0"}})

@@ -20,6 +20,8 @@ from hf_albert_plus.eval.server_process import ServerProcess
 
 from .storm import MAX_BODY, TOKEN, TOLERANCE, Storm, hurt, logits_of, wait_for_versions
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["a good film", "no", "the plot is bad and the cast is not good at all", "good good bad"]
 
 
