@@ -47,7 +47,10 @@ def values_of(container):
 
 def parsed(verb, words):
     """The options of a verb, as the command line reads them; unknown ones are errors."""
-    return typer.main.get_command(app).commands[verb].make_context(verb, list(words)).params
+    command, words = typer.main.get_command(app).commands[verb], list(words)
+    if hasattr(command, "commands"):  # a group, as `tokenizer`
+        command = command.commands[words.pop(0)]
+    return command.make_context(verb, words).params
 
 
 def gibibytes(quantity):
@@ -228,3 +231,47 @@ def test_the_image_runs_as_its_own_user(dockerfile, kind, name):
     (user,) = re.findall(r"^USER (\d+)$", dockerfile, flags=re.MULTILINE)
     assert pod_of(workload)["securityContext"]["runAsUser"] == int(user)
     assert f"-t {container_of(workload)['image']} " in dockerfile
+
+
+_NOTES_ITS_WORDS = """#!/bin/bash
+printf '%s\\t' "$@" >> "$NOTES"
+echo >> "$NOTES"
+while [ $# -gt 1 ]; do
+    if [ "$1" = --out ]; then mkdir -p "$2"; fi
+    shift
+done
+"""
+
+
+def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_path):
+    (tmp_path / "bin").mkdir()
+    stand_in = tmp_path / "bin" / "albert-plus"
+    stand_in.write_text(_NOTES_ITS_WORDS)
+    stand_in.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}",
+        "NOTES": str(tmp_path / "notes"),
+    }
+    subprocess.run(
+        [EXAMPLES / "sharing-study.sh", "study", "nyu-mll/glue", "a.txt", "b.txt"],
+        cwd=tmp_path, env=environment, check=True,
+    )  # fmt: skip
+    commands = [line.rstrip("\t").split("\t") for line in (tmp_path / "notes").read_text().splitlines()]
+    calls = {}
+    for verb, *words in commands:
+        calls.setdefault(verb, []).append(parsed(verb, words))
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "tokenizer": 1, "corpus": 3, "pretrain": 10, "finetune": 20, "eval": 2, "card": 10,
+    }  # fmt: skip
+    corpora = {Path(found["out"]).name for found in calls["corpus"]}
+    assert {Path(found["corpus"][0]).name for found in calls["pretrain"]} == corpora
+    assert len({(*found["set_"], *found["corpus"]) for found in calls["pretrain"]}) == 10
+    encoders = {str(found["out"]) for found in calls["pretrain"]}
+    assert {(str(found["model"]), found["task"]) for found in calls["finetune"]} == {
+        (encoder, task) for encoder in encoders for task in ("sst2", "mrpc")
+    }
+    for found in calls["eval"]:
+        rows = {f"{Path(tuned['out']).name.removesuffix('-' + tuned['task'])}={tuned['out']}" for tuned in calls["finetune"] if tuned["task"] == found["task"]}  # fmt: skip
+        assert set(found["targets"]) == rows
+    assert {str(found["sources"][0]) for found in calls["card"]} == encoders
