@@ -75,7 +75,27 @@ def encoder_facts(config: Any) -> dict[str, Any]:
         found |= {"attention_map": list(config.attention_map), "ffn_map": list(config.ffn_map)}
         sizes = {name: getattr(config, name) for name in ("block_attention_heads", "block_intermediate_sizes")}
         found |= {name: value for name, value in sizes.items() if value is not None}
+        if config.exit_layers:
+            names = ("exit_layers", "exit_head", "exit_criterion", "exit_threshold")
+            found |= {name: getattr(config, name) for name in names}
     return found
+
+
+def shape_words(encoder: dict[str, Any]) -> str:
+    """An ALBERT-plus encoder's sizes; where blocks have unlike ones, from the smallest to the largest."""
+
+    def size(blocks: str, field: str) -> str:
+        found = encoder.get(blocks) or [encoder[field]]
+        return str(found[0]) if len(set(found)) == 1 else f"{min(found)} to {max(found)}"
+
+    heads, width = (
+        size("block_attention_heads", "num_attention_heads"),
+        size("block_intermediate_sizes", "intermediate_size"),
+    )
+    return (
+        f"{encoder['num_hidden_layers']} layers, hidden size {encoder['hidden_size']}, embedding size {encoder['embedding_size']}, "
+        f"{heads} heads, feed-forward size {width}"
+    )
 
 
 def parameter_facts(config: Any) -> dict[str, dict[str, int]]:
@@ -107,6 +127,7 @@ def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
         "seeds": [run["seed"] for run in score["runs"]],
         "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
         "against_baseline": difference_text(row, part),
+        **({"average_layers": score["runs"][0]["average_layers"]} if "average_layers" in score["runs"][0] else {}),
     }
 
 
@@ -136,6 +157,7 @@ def render_card(facts: dict[str, Any]) -> str:
             metadata=_metadata(facts),
             task_facts=task,
             diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
+            shape=shape_words(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             totals=totals(facts["parameters"]),
             not_measured=NOT_MEASURED,
         )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Forms = dict[str, tuple[onnx.ModelProto, dict[str, Any]]]
 # Rounds in which the forms are timed in turns, and batches that each runs.
 _ROUNDS = 7
+# Of the rows of a graph in int8, that must leave where torch's do: others are compared with nothing.
+_LEAST_ALIKE = 0.5
 _BATCHES = 8
 
 
@@ -165,8 +167,9 @@ def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:
     cosine = float(torch.nn.functional.cosine_similarity(mine, theirs, dim=0)) if len(mine) else 1.0
     precision = RUNTIMES[name].precision
     found = [Difference("logits", largest, scaled, cosine, f"{same} of {rows} rows, which leave alike")]
-    if precision == "fp32" and same < rows:
-        raise ParityError([asdict(each) for each in found], what=name, rule="rows must leave where torch's do")
+    if same < rows * (1 if precision == "fp32" else _LEAST_ALIKE):
+        share = "rows" if precision == "fp32" else f"{100 * _LEAST_ALIKE:g} % of the rows"
+        raise ParityError([asdict(each) for each in found], what=name, rule=f"{share} must leave where torch's do")
     return {**check_parity(found, what=name, precision=precision), "rows_compared": rows, "rows_that_leave_alike": same}
 
 

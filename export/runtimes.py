@@ -28,7 +28,7 @@ class Runtime:
     @property
     def concurrent(self) -> bool:
         """Whether one engine answers calls from several threads at once."""
-        return self.engine.startswith("onnx_engine")
+        return self.engine.startswith(("onnx_engine", "exit_engine"))
 
 
 def _runtime(name: str, file: str, label: str, precision: str, engine: str, **options: str | None) -> Runtime:

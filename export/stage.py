@@ -14,7 +14,7 @@ from hf_albert_plus.export.tensorrt_plan import Profile, check_tensorrt
 from hf_albert_plus.glue import data_parent, get_task
 from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
-from hf_albert_plus.records import RECORD, Record, copy_model, file_sha256, parent, read_record, run_stage
+from hf_albert_plus.records import Record, carried_record, copy_model, file_sha256, parent, run_stage
 
 # In the order in which they are made.
 EXPORTS = (
@@ -208,6 +208,12 @@ def _check_source(source: Path, wanted: set[str], settings: ExportSettings, sche
                 repair="albert-plus qat --model DIR --bits 4 …",
             )
         return
+    if "tensorrt" in wanted and settings.tensorrt_from != "onnx-qdq":
+        raise InvalidInput(
+            "TensorRT must build what a model was trained for from its own roundings",
+            got=f"--tensorrt-from {settings.tensorrt_from}",
+            repair="add --tensorrt-from onnx-qdq",
+        )
     other = sorted(wanted - {"triton", "tensorrt", *AS_TRAINED})
     if other:
         raise InvalidInput(
@@ -249,17 +255,9 @@ def _export(
         "passes": applied_passes(work.proto),
         "parity_inputs": [case.what for case in work.cases],
         "torch_score": work.torch_score,
-        "trained": _training_of(source),
+        "trained": carried_record(source),
         "exports": exports,
     }
-
-
-def _training_of(source: Path) -> dict[str, Any] | None:
-    """What the source's record says of its training, for the card of the directory that leaves the house."""
-    if not (source / RECORD).is_file():
-        return None
-    record = asdict(read_record(source))
-    return {name: value for name, value in record.items() if name not in ("files", "reused")}
 
 
 __all__ = ["CALIBRATED", "EXPORTS", "TENSORRT_SOURCES", "ExportSettings", "Scorer", "export"]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from hf_albert_plus.export.stage import ExportSettings, Scorer
 
 _BATCH = 8
+# Examples that the predictions of a model trained for few bits are counted on, at least.
+_COUNTED = 1000
 
 
 @dataclass
@@ -72,7 +74,8 @@ class Work:
         Args:
             scratch: a folder for graphs on the way, which somebody else empties.
         """
-        examples = _examples(source, model, settings)
+        scheme = read_scheme(source)
+        examples = _examples(source, model, settings, count=max(settings.examples, _COUNTED if scheme else 1))
         graph = directory / RUNTIMES["onnx"].file
         save_graph(export_graph(model), graph)
         proto = onnx.load(graph)
@@ -84,7 +87,7 @@ class Work:
             checked.append(Case(f"{len(examples[:8])} of the examples", batch))
         keep = matching_products(graph, settings.keep_fp32)
         work = cls(model, directory, settings, scorer, graph, checked, examples, tokenizer, keep, proto)
-        work.scheme, work.scratch = read_scheme(source), scratch
+        work.scheme, work.scratch = scheme, scratch
         if scorer is not None:
             work.torch_score = scorer(work.engine("torch" if work.scheme is None else "torch-qat"))
         return work
@@ -193,11 +196,11 @@ class Work:
                 self.graph.parent.rmdir()
 
 
-def _examples(source: Path, model: PreTrainedModel, settings: "ExportSettings") -> list[Example]:
+def _examples(source: Path, model: PreTrainedModel, settings: "ExportSettings", *, count: int) -> list[Example]:
     if settings.texts is not None:
-        return text_examples(source, model.config, texts=settings.texts, count=settings.examples)
+        return text_examples(source, model.config, texts=settings.texts, count=count)
     if settings.data is not None and settings.task is not None:
-        return task_examples(source, model.config, data=settings.data, task=settings.task, count=settings.examples)
+        return task_examples(source, model.config, data=settings.data, task=settings.task, count=count)
     return []
 
 

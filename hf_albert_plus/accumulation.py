@@ -15,7 +15,8 @@ class AccumulatingTrainer(Trainer):
         counts = getattr(self.model, "counts_every_label", False)
         self.num_sentences: Any = None
         if counts and batches and "sentence_order_label" in batches[0]:
-            self.num_sentences = self._over_devices(sum(_told(batch["sentence_order_label"]) for batch in batches))
+            told = sum(int((batch["sentence_order_label"] != -100).sum()) for batch in batches)
+            self.num_sentences = self._over_devices(told).clamp(min=1)  # never none to divide by
         if counts and batches and num_items is None and "start_positions" in batches[0]:
             inside = sum((batch["start_positions"] < batch["input_ids"].shape[1]).sum() for batch in batches)
             num_items = self._over_devices(int(inside))
@@ -33,11 +34,6 @@ class AccumulatingTrainer(Trainer):
         if getattr(self, "num_sentences", None) is not None and model.training:
             inputs = {**inputs, "num_sentences_in_batch": self.num_sentences}
         return super().compute_loss(model, inputs, *args, **options)
-
-
-def _told(labels: Any) -> int:
-    """Sentence orders that there are to tell; never none to divide by."""
-    return max(1, int((labels != -100).sum()))
 
 
 __all__ = ["AccumulatingTrainer"]

@@ -96,6 +96,29 @@ def load_towers(source: str | Path, *, option: str) -> AlbertPlusTwinModel:
     return model
 
 
+def check_trainable(source: str | Path, config: PreTrainedConfig, *, option: str) -> None:
+    """Refuses to train the encoder of a model with parts that were fitted to it as it is.
+
+    Raises:
+        InvalidInput: exits, whose classifiers and threshold would be those of another encoder; or few bits, which would be lost.
+    """
+    from .compression.quantisation import SCHEME
+
+    exits = getattr(config, "exit_layers", None)
+    if exits:
+        raise InvalidInput(
+            f"{option} must have no exits: they would go on as they were trained, on an encoder that is another one",
+            got=f"{source} with exits after layers {', '.join(map(str, exits))}",
+            repair="train the model before its exits, or set exit_layers to null in its config",
+        )
+    if (Path(source) / SCHEME).is_file():
+        raise InvalidInput(
+            f"{option} must not be trained for few bits already: its grids and ranges would be lost",
+            got=f"{source} with {SCHEME}",
+            repair="give the model that it was made from, and let albert-plus qat be the last to train it",
+        )
+
+
 def check_label_order(config: PreTrainedConfig, task: Task, *, option: str) -> None:
     """Refuses a classifier that has the task's label names under other ids: its predictions would count as others.
 
@@ -149,7 +172,8 @@ def load_classifier(
     missing = sorted(
         key
         for key in report["missing_keys"]
-        if not (head_may_be_new or key.startswith("exits.")) or (key.startswith(encoder) and ".pooler." not in key)
+        if not (head_may_be_new or (config is not None and key.startswith("exits.")))
+        or (key.startswith(encoder) and ".pooler." not in key)
     )
     parts = {name for name, _ in getattr(model, model.base_model_prefix).named_children()}
     unread = sorted(
@@ -173,4 +197,12 @@ def load_classifier(
     return model
 
 
-__all__ = ["check_label_order", "from_pretrained", "load_classifier", "load_config", "load_towers", "open_as_trained"]
+__all__ = [
+    "check_label_order",
+    "check_trainable",
+    "from_pretrained",
+    "load_classifier",
+    "load_config",
+    "load_towers",
+    "open_as_trained",
+]

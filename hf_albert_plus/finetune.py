@@ -86,10 +86,11 @@ def finetune(
     def work(directory: Path) -> dict[str, Any]:
         from transformers import set_seed
 
-        from .checkpoints import load_classifier
+        from .checkpoints import check_trainable, load_classifier
 
         set_seed(settings.seed)
         classifier = load_classifier(model, option="--model", task=task)
+        check_trainable(model, classifier.config, option="--model")
         return fit(
             classifier,
             model,

@@ -26,6 +26,7 @@ from .errors import InvalidInput, StageConflict
 
 RECORD = "record.json"
 CHECKPOINTS = "checkpoints"
+_CARRIERS = ("export", "calibrate")
 COMPLETE = "complete"  # a file of a checkpoint that can be gone on from
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _IDENTITY = "stage.json"
@@ -176,11 +177,17 @@ def copy_model(source: Path, directory: Path) -> None:
 
 
 def training_record(directory: Path) -> dict[str, Any]:
-    """The record of the training behind a directory, its own or the one that its export carries; empty without one."""
+    """The record of the training behind a directory, its own or the one that is carried by a stage that trains nothing (`export`,
+    `calibrate`); empty without one."""
     if not (directory / RECORD).is_file():
         return {}
     record: dict[str, Any] = read_json(directory / RECORD, what="a record")
-    return record["result"]["trained"] or {} if record["stage"] == "export" else record
+    return record["result"].get("trained") or {} if record["stage"] in _CARRIERS else record
+
+
+def carried_record(directory: Path) -> dict[str, Any] | None:
+    """That record without the files that it answers for, as a directory carries it that leaves the house; None without one."""
+    return {name: value for name, value in training_record(directory).items() if name != "files"} or None
 
 
 def versions() -> dict[str, str]:
@@ -407,5 +414,5 @@ def _identity_of(partial: Path) -> Any:
         return None
 
 
-__all__ = ["COMPLETE", "RECORD", "OutputLock", "Record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
+__all__ = ["COMPLETE", "RECORD", "OutputLock", "Record", "carried_record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
            "record_run", "run_stage", "training_record", "versions", "write_bytes", "write_json", "write_text"]  # fmt: skip

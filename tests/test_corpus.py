@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from random import Random
+from unittest.mock import Mock
 
 import pyarrow
 import pytest
@@ -107,14 +108,17 @@ def test_rows_of_jsonl_and_parquet(tmp_path, part_bytes):
     assert read(find_parts([str(tmp_path)])) == make_text(count=30) * 2
 
 
-def test_a_hub_dataset_is_streamed_shard_by_shard(tmp_path):
+def test_a_hub_dataset_is_streamed_shard_by_shard(tmp_path, monkeypatch):
+    """Of the commit that was the newest at first."""
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda api, name: type("Info", (), {"sha": "5ba9"}))
     rows = ["\n".join(lines) for lines in make_text(count=30)]
     directory = tmp_path / "owner" / "texts"
     directory.mkdir(parents=True)
     for shard in range(3):
         parquet.write_table(pyarrow.table({"body": rows[shard::3]}), directory / f"train-{shard:05}-of-00003.parquet")
     found = parts._of_hub(str(directory), "body")
-    assert [(part.kind, part.start) for part in found] == [("hub", 0), ("hub", 1), ("hub", 2)]
+    assert [(part.kind, part.start, part.revision) for part in found] == [("hub", i, "5ba9") for i in range(3)]
+    assert parts.sources(found) == {"corpus 0": {"path": f"{directory}@5ba9", "sha256": "hub"}}
     assert sorted(read(found)) == sorted(make_text(count=30))
 
 
@@ -196,6 +200,20 @@ build_corpus(
         )
 
 
+def test_killed_after_its_last_shard_it_makes_the_same(text_file, tokenizer_dir, tmp_path, small_parts, monkeypatch):
+    """All that is missing then is the record."""
+    call = {"tokenizer": str(tokenizer_dir), "settings": SETTINGS, "workers": 1}
+    with monkeypatch.context() as patched:
+        patched.setattr("hf_albert_plus.records.record_run", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            build_corpus([str(text_file)], output=tmp_path / "killed", **call)
+    assert not (tmp_path / "killed").exists()
+    for name in ("killed", "whole"):
+        build_corpus([str(text_file)], output=tmp_path / name, **call)
+    for split in ("train", "validation"):
+        assert rows_of(tmp_path / "killed", split) == rows_of(tmp_path / "whole", split)
+
+
 def test_copies_differ_and_held_out_documents_stay_out(text_file, tokenizer_dir, tmp_path, small_parts):
     for name, copies in (("once", 1), ("thrice", 3)):
         settings = CorpusSettings(max_length=32, held_out=0.2, copies=copies)
@@ -238,9 +256,8 @@ def test_examples_are_read_from_disk(text_file, tokenizer_dir, tmp_path):
         [str(text_file)], tokenizer=str(tokenizer_dir), output=tmp_path / "corpus", settings=SETTINGS, workers=1
     )
     opened = load_from_disk(str(tmp_path / "corpus"))["train"]
-    assert [file["filename"].startswith(str(tmp_path)) for file in opened.cache_files] == [True] * len(
-        opened.cache_files
-    )
+    assert opened.cache_files
+    assert all(file["filename"].startswith(str(tmp_path)) for file in opened.cache_files)
     assert opened.features["input_ids"].feature.dtype == "uint16"
 
 
@@ -289,6 +306,8 @@ def wrong(tmp_path, name, content):
         (lambda p: {"short_share": -0.1}, ["--short-share must be a share"]),
         (lambda p: {"language": "English"}, ["--language must be an ISO 639 code", "'English'"]),
         (lambda p: {"corpus": [wrong(p, "a.txt", b"One. Two. Three.\n")], "order": "next-sentence", "held_out": 0.0}, ["documents to choose from"]),
+        (lambda p: {"corpus": [wrong(p, "a.txt", b"One.\n\nTwo.\n\nThree.\n")], "held_out": 0.0}, ["two sentences and more", "--order none"]),
+        (lambda p: {"corpus": [wrong(p, "a.txt", b"One. Two. Three.\n")]}, ["documents to score on", "--held-out 0"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_and_nothing_is_left(text_file, tokenizer_dir, tmp_path, make, words):

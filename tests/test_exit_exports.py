@@ -1,6 +1,7 @@
 """From a classifier to exits, a threshold and graphs that leave by it, as a user goes; and what is refused on the way."""
 
 import json
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -10,10 +11,12 @@ from sklearn.metrics import accuracy_score
 from hf_albert_plus import AlbertPlusConfig, AlbertPlusForSequenceClassification
 from hf_albert_plus.compression.exits import CalibrateSettings, Criterion, run_with_exits, taken_exits
 from hf_albert_plus.compression.exits.stage import exit_logits
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, ParityError
+from hf_albert_plus.export import exit_exports
 from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.glue import encode, get_task, load_split, load_tokenizer
-from hf_albert_plus.records import read_record
+from hf_albert_plus.records import read_record, training_record
 from tests.conftest import invoke
 
 
@@ -52,6 +55,8 @@ def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, da
         assert result[name]["average_layers"] == pytest.approx(float(layers.mean()), abs=1e-4)
         assert sum(result[name]["leave_at"].values()) == result[name]["rows"] == len(chosen)
     assert result["found_on"]["score"] >= result["found_on"]["full_score"] - 3 - 1e-9
+    # What a score says of the training is of the training.
+    assert training_record(tmp_path / "c")["stage"] == "distill"
     depths = [layers for _, layers, _ in result["curve"]]
     assert depths == sorted(depths)
     svg = (tmp_path / "c" / "score_by_depth.svg").read_text()
@@ -127,6 +132,26 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
 
 
 @pytest.mark.parametrize("with_exits", ["loop"], indirect=True)
+def test_rows_that_leave_elsewhere_are_no_parity(with_exits, data_dir, tmp_path, monkeypatch):
+    """Nothing is left to compare then."""
+    folder, _ = with_exits
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--max-length", 32,
+           "--out", tmp_path / "c")  # fmt: skip
+
+    def later(*given, **inputs):
+        out = run_with_exits(*given, **inputs)
+        return replace(out, layers_B=out.layers_B + 1)
+
+    monkeypatch.setattr(exit_exports, "run_with_exits", later)
+    with pytest.raises(ParityError, match="50 % of the rows must leave where torch's do"):
+        invoke("export", tmp_path / "c", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
+
+
+def test_graphs_with_exits_answer_calls_at_once():
+    assert RUNTIMES["onnx-exits"].concurrent
+    assert RUNTIMES["onnx-int8-exits"].concurrent
+
+
 def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits, data_dir, tmp_path):
     folder, _ = with_exits
     words = ("--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")

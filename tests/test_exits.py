@@ -2,15 +2,20 @@
 all of them."""
 
 import math
+import shutil
 
 import pytest
 import torch
 
-from hf_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus import AlbertPlusConfig, AlbertPlusForSequenceClassification
 from hf_albert_plus.compression.exits import Criterion, calibrate, run_with_exits, taken_exits
 from hf_albert_plus.compression.exits.criteria import normalised_entropy
+from hf_albert_plus.compression.quantisation import SCHEME
 from hf_albert_plus.distillation.losses import exits_by_depth_loss
+from hf_albert_plus.distillation.methods import get_method
+from hf_albert_plus.distillation.students import StudentSettings, student_config
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.glue import get_task
 from tests.conftest import invoke, pair_inputs, randomise, small_config
 
 T = torch.tensor
@@ -214,6 +219,54 @@ def test_exits_are_added_to_a_classifier_that_is_there(head, classifier_dir, dat
         words = [*words[:2], "fastbert", "--phases", "exits", *words[3:-1], tmp_path / "none"]
         with pytest.raises(InvalidInput, match="needs exits with weights of their own, got exit_head 'shared'; use"):
             invoke(*words)
+
+
+@pytest.mark.parametrize("verb", ["finetune", "sparsify", "prune", "qat", "distill"])
+@pytest.mark.parametrize("fitted", ["exits", "few bits"])
+def test_what_was_fitted_to_an_encoder_is_not_kept_on_another(verb, fitted, classifier_dir, data_dir, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(classifier_dir, source)
+    if fitted == "exits":
+        model = AlbertPlusForSequenceClassification.from_pretrained(source)
+        model.config.exit_layers, model.config.exit_threshold = [1], 0.5
+        AlbertPlusForSequenceClassification(model.config).save_pretrained(source)
+    else:
+        (source / SCHEME).write_text("{}")
+    given = (
+        ["--student", source, "--teacher", classifier_dir, "--method", "kd"]
+        if verb == "distill"
+        else ["--model", source]
+    )
+    message = {
+        "exits": "must have no exits: .* got .* with exits after layers 1; ",
+        "few bits": f"with {SCHEME}; give",
+    }[fitted]
+    with pytest.raises(InvalidInput, match=message):
+        invoke(verb, *given, "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_exits_that_are_trained_again_have_no_threshold(classifier_dir, tmp_path):
+    config = AlbertPlusConfig.from_pretrained(classifier_dir, exit_layers=[1], exit_threshold=0.5)
+    config.save_pretrained(tmp_path)
+    again = student_config(
+        config, task=get_task("sst2"), settings=StudentSettings(student=str(tmp_path)), method=get_method("fastbert")
+    )
+    assert (again.exit_layers, again.exit_threshold) == ([1], None)
+
+
+def test_exits_that_were_never_trained_are_no_weights(classifier_dir, data_dir, tmp_path):
+    shutil.copytree(classifier_dir, tmp_path / "source")
+    AlbertPlusConfig.from_pretrained(classifier_dir, exit_layers=[1]).save_pretrained(tmp_path / "source")
+    with pytest.raises(InvalidInput, match=r"missing \(exits"):
+        invoke(
+            "calibrate", "--model", tmp_path / "source", "--data", data_dir, "--task", "sst2", "--out", tmp_path / "c"
+        )
+
+
+def test_similarities_have_no_entropy(classifier_dir, data_dir, tmp_path):
+    with pytest.raises(InvalidInput, match="--criterion must be patience for stsb, .* got entropy"):
+        invoke("calibrate", "--model", classifier_dir, "--data", data_dir, "--task", "stsb", "--out", tmp_path / "c")
 
 
 def test_exits_that_are_wrong_and_sure_are_told_of():

@@ -105,7 +105,7 @@ def expected_longest_runs(*, positions: int) -> dict[int, float]:
 
 def test_whole_words_of_sentencepiece():
     lines = [line for document in make_text(count=200) for line in document]
-    tokenizer, _ = train_unigram(iter(lines), vocab_size=60, sample=10_000, seed=0)
+    tokenizer, _ = train_unigram(iter(lines), vocab_size=60, sample=1_000_000, seed=0)
     beginnings = word_beginnings(tokenizer)
     for line in lines[:40]:
         ids = torch.tensor(tokenizer(line)["input_ids"])
@@ -115,6 +115,21 @@ def test_whole_words_of_sentencepiece():
         expected = line.lower().replace(".", " . ").split()
         assert [word for word in (word.replace("▁", "") for word in words) if word] == expected
     assert not beginnings[tokenizer.convert_tokens_to_ids("s")]
+
+
+def test_pieces_that_are_words_wherever_they_stand():
+    """ALBERT's _is_start_piece_sp, by hand."""
+    begin = ["▁film", "▁", "19", "4", "'s", "'", ",", "影", "é", "–", "£", "<unk>", "a1"]
+    go_on = ["s", "ing", "ING", "x.y", "--"]
+
+    class Pieces:
+        def __len__(self):
+            return len(begin) + len(go_on)
+
+        def convert_ids_to_tokens(self, ids):
+            return [(begin + go_on)[i] for i in ids]
+
+    assert word_beginnings(Pieces()).tolist() == [True] * len(begin) + [False] * len(go_on)
 
 
 def test_tokens_by_themselves_are_words_of_one(tokenizer):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy
 import pytest
@@ -15,9 +16,11 @@ import torch
 from datasets import load_from_disk
 from safetensors.torch import load_file
 from scipy.stats import entropy
-from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer, TrainerControl, TrainerState
+from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer, TrainerControl, TrainerState, set_seed
 
 from hf_albert_plus import AlbertPlusForPreTraining
+from hf_albert_plus.accumulation import AccumulatingTrainer
+from hf_albert_plus.corpus import CorpusSettings, build_corpus
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import pretraining_step
 from hf_albert_plus.pretraining import PretrainSettings, pretrain, stage
@@ -30,6 +33,7 @@ from hf_albert_plus.pretraining.evaluation import score_held_out, unigram_entrop
 from hf_albert_plus.pretraining.masking import Masking
 from hf_albert_plus.pretraining.packing import PackedRows
 from hf_albert_plus.records import fingerprint, read_record
+from hf_albert_plus.variants import build_config, vocabulary_fields
 from tests.conftest import SMALL, invoke, randomise, small_config
 from tests.test_corpus import make_text
 
@@ -43,6 +47,21 @@ SETTINGS = {
     "precision": "fp32",
     "evaluations": 2,
 }
+
+
+@pytest.fixture(scope="module")
+def text_without_order(tokenizer_dir, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("without-order")
+    (directory / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in make_text(count=120)))
+    settings = CorpusSettings(max_length=32, held_out=0.2, order="none")
+    build_corpus(
+        [str(directory / "text.txt")],
+        tokenizer=str(tokenizer_dir),
+        output=directory / "corpus",
+        settings=settings,
+        workers=1,
+    )
+    return directory / "corpus"
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +200,31 @@ def test_accumulated_batches_have_the_gradients_of_one(corpus, tmp_path):
         torch.testing.assert_close(four[name], weight, atol=2e-4, rtol=2e-3)
 
 
+def test_passes_without_an_order_weigh_nothing(corpus):
+    """Four passes, of which two have an order to tell: the mean is over two."""
+    trainer = AccumulatingTrainer.__new__(AccumulatingTrainer)
+    trainer.model = type("Model", (), {"counts_every_label": True})
+    trainer.args = type("Arguments", (), {"device": "cpu", "average_tokens_across_devices": True, "world_size": 1})
+    batches = [{"sentence_order_label": torch.tensor([label])} for label in (-100, 0, 1, -100)]
+    with patch("transformers.Trainer.get_batch_samples", lambda *args: (batches, torch.tensor(9))):
+        assert trainer.get_batch_samples() == (batches, 9)
+    assert int(trainer.num_sentences) == 2
+
+
+@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
+def test_what_no_objective_asks_for_stays(text_without_order, tmp_path, optimizer):
+    """A gradient of zero would leave LAMB the decay alone, as long a step as any."""
+    settings = {**SETTINGS, "optimizer": optimizer, "learning_rate": 0.02}
+    pretrain(text_without_order, config=CONFIG, output=tmp_path / "out", settings=PretrainSettings(**settings))
+    set_seed(PretrainSettings(**settings).seed)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    start = AlbertPlusForPreTraining(build_config({**CONFIG, **vocabulary_fields(tokenizer)})).state_dict()
+    weights = load_file(tmp_path / "out" / "model.safetensors")
+    for name in ("albert_plus.pooler.weight", "sentence_order.weight"):
+        assert weights[name].equal(start[name]), name
+    assert not weights["predictions.dense.weight"].equal(start["predictions.dense.weight"])
+
+
 def test_layers_computed_again_change_nothing(corpus, tmp_path):
     for name, again in (("kept", False), ("again", True)):
         settings = PretrainSettings(**{**SETTINGS, "checkpoint_layers": again})
@@ -193,7 +237,7 @@ def words(corpus, out, *more):
     sizes = [f"{name}={value}" for name, value in CONFIG.items()]
     return [
         "pretrain", "--corpus", corpus, "--threads", 1, "--out", out, "--epochs", 3, "--batch-size", 8, "--optimizer", "lamb",
-        "--learning-rate", 0.01, "--precision", "fp32", "--evaluations", 4, "--max-length", WIDTH,
+        "--learning-rate", 0.01, "--precision", "fp32", "--evaluations", 4,
         *(word for size in sizes for word in ("--set", size)), "--set", "hidden_dropout_prob=0.1", *more,
     ]  # fmt: skip
 
@@ -235,13 +279,22 @@ def test_from_text_to_a_checkpoint(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=60)), encoding="utf-8")
     out = tmp_path / "encoder"
-    more = ("--vocab-size", 70, "--order", "next-sentence")
+    more = ("--vocab-size", 70, "--order", "next-sentence", "--max-length", WIDTH)
     invoke(*words(text, out, *more))
     assert AutoTokenizer.from_pretrained(out).convert_tokens_to_ids("[MASK]") == 4
     labels = load_from_disk(str(tmp_path / "encoder-corpus"))["train"]["sentence_order_label"]
     assert 1 in labels
     answer = json.loads(invoke(*words(text, out, *more), "--json").output[-5000:].partition("{")[2].join(["{", ""]))
     assert answer["reused"]
+
+
+@pytest.mark.parametrize(
+    "option", [("--tokenizer", "here"), ("--max-length", 32), ("--order", "none"), ("--column", "text")]
+)
+def test_options_for_text_are_refused_where_examples_are_made(corpus, tmp_path, option):
+    with pytest.raises(InvalidInput, match=f"{option[0]} must be left out where --corpus is a directory of examples"):
+        invoke(*words(corpus, tmp_path / "out", *option))
+    assert not (tmp_path / "out").exists()
 
 
 def log(callback, step, loss, *, max_steps=10_000):
@@ -251,7 +304,7 @@ def log(callback, step, loss, *, max_steps=10_000):
 
 
 def test_a_run_that_stays_at_the_frequencies_of_words_is_stopped():
-    stuck = StopsDiverging(entropy=7.0)
+    stuck = StopsDiverging(entropy=7.0, warmup=0.0)
     for step in range(10, 2000, 10):
         log(stuck, step, 7.3)
     with pytest.raises(
@@ -259,18 +312,44 @@ def test_a_run_that_stays_at_the_frequencies_of_words_is_stopped():
         match=r"no more than the frequencies of words \(7.00\) at step 2000 .* lower --learning-rate \(now 0.001\)",
     ):
         log(stuck, 2000, 7.3)
-    learns = StopsDiverging(entropy=7.0)
+    learns = StopsDiverging(entropy=7.0, warmup=0.0)
     for step in range(10, 10_000, 10):
         log(learns, step, max(3.0, 8 - step / 500))
     assert learns.best < 3.1
     # The first losses, far above the entropy, are not held against a short run that is below it by then.
-    short = StopsDiverging(entropy=7.0)
+    short = StopsDiverging(entropy=7.0, warmup=0.0)
     for step in range(10, 2000, 10):
         log(short, step, 6.7 if step > 200 else 9.5, max_steps=2500)
 
 
+def test_a_run_that_warms_up_is_waited_for():
+    warms_up = StopsDiverging(entropy=7.0, warmup=0.3)
+    for step in range(10, 5000, 10):
+        log(warms_up, step, 7.3)
+    with pytest.raises(Diverged, match="at step 5000"):
+        log(warms_up, 5000, 7.3)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_is_stopped_at(loss):
+    watch = StopsDiverging(entropy=7.0, warmup=0.0)
+    with pytest.raises(Diverged, match="a loss that is no number at step 10 "):
+        log(watch, 10, loss)
+
+
+def test_a_run_that_goes_on_remembers_its_best():
+    resumed = StopsDiverging(entropy=7.0, warmup=0.0)
+    state = TrainerState(global_step=3000, max_steps=10_000)
+    state.log_history = [{"loss": 4.0, "step": step} for step in range(10, 3000, 10)] + [{"eval_mlm_loss": 4.0}]
+    resumed.on_train_begin(None, state, TrainerControl())
+    for step in range(3010, 3090, 10):
+        log(resumed, step, 6.5)
+    with pytest.raises(Diverged, match="above 4.0"):
+        log(resumed, 3090, 6.5)
+
+
 def test_a_run_that_falls_back_is_stopped():
-    falls = StopsDiverging(entropy=7.0)
+    falls = StopsDiverging(entropy=7.0, warmup=0.0)
     for step in range(10, 3000, 10):
         log(falls, step, 4.0)
     # A single bad batch is none.

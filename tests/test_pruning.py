@@ -10,6 +10,7 @@ import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from safetensors.torch import load_file
+from transformers import TrainerState
 
 from hf_albert_plus import AlbertPlusConfig, AlbertPlusForSequenceClassification
 from hf_albert_plus.compression import PruneSettings, SparsifySettings, prune, sparsify
@@ -187,6 +188,30 @@ def test_the_smallest_weights_of_a_matrix():
     weight = torch.tensor([[0.5, -0.1, 0.1], [3.0, -2.0, 0.0]])
     assert mask_of(weight, sparsity=0.5).tolist() == [[True, False, False], [True, True, False]]
     assert mask_of(weight, sparsity=0.1).all()
+
+
+def test_zeros_that_were_there_stay_while_the_schedule_asks_for_fewer():
+    weight = torch.nn.Parameter(torch.tensor([0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]))
+    sparse = StaysSparse({"w": weight}, settings=SparsifySettings(epochs=1, batch_size=1, sparsity=0.5, ramp=1.0))
+    state = TrainerState(max_steps=4)
+    sparse.on_train_begin(None, state, None)
+    zeros = []
+    for state.global_step in range(4):
+        with torch.no_grad():
+            weight.add_(0.01)  # a step moves all
+        sparse.on_optimizer_step(None, state, None)
+        zeros.append((weight == 0).tolist())
+    assert all(row[:3] == [True] * 3 for row in zeros)
+    assert [sum(row) for row in zeros] == [3, 3, 3, 4]
+
+
+def test_importance_is_summed_in_fp32():
+    """In bf16 a sum of 4,096 thousandths stops at a half."""
+    gradients = {Site("ffn", 0): torch.full((1, 4096, 2), 1e-3, dtype=torch.bfloat16)}
+    for measure, sign in ((taylor, 1), (movement, -1)):
+        total = measure(gradients)[Site("ffn", 0)]
+        assert total.dtype == torch.float32
+        torch.testing.assert_close(total, torch.full((2,), sign * 4.096), rtol=1e-2, atol=0)
 
 
 @pytest.mark.parametrize("schedule", ["cubic", "one-shot"])

@@ -198,7 +198,7 @@ def test_a_regression_is_trained_and_compared_by_its_values(teachers, data_dir, 
     assert facts["agreement"]["max_abs_difference"] < 0.1
 
 
-def test_exits_are_trained_afterwards(classifier_dir, data_dir, tmp_path):
+def test_a_model_with_exits_is_refused(classifier_dir, data_dir, tmp_path):
     model = AlbertPlusForSequenceClassification(small_config(exit_layers=[2], exit_head="pooled"))
     model.save_pretrained(tmp_path / "exits")
     with pytest.raises(InvalidInput, match="--model must have no exits"):

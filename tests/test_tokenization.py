@@ -2,6 +2,7 @@
 
 import random
 import unicodedata
+from collections import Counter
 
 import pytest
 import sentencepiece
@@ -9,6 +10,7 @@ from transformers import AutoTokenizer, BertTokenizer
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tokenization import TokenizerSettings, import_tokenizer, train_tokenizer
+from hf_albert_plus.tokenization.unigram import draw_lines, train_unigram
 from tests.conftest import invoke
 from tests.test_corpus import WORDS, make_text
 
@@ -106,6 +108,31 @@ def test_the_same_text_gives_the_same_vocabulary(unigram, tmp_path):
             train_tokenizer(corpus, output=tmp_path / kind / name, settings=settings)
         first = first or tmp_path / kind / "a"
         assert (first / "tokenizer.json").read_bytes() == (tmp_path / kind / "b" / "tokenizer.json").read_bytes()
+
+
+def test_long_lines_are_learned_from_too():
+    """SentencePiece itself leaves out what has more than 4,192 bytes."""
+    lines = ["a film " * 100, "zebras graze where quick brown foxes jump over my lazy dog " * 400]
+    tokenizer, _ = train_unigram(lines, vocab_size=45, sample=1_000_000, seed=0)
+    assert "z" in "".join(tokenizer.get_vocab())
+
+
+def test_lines_are_drawn_alike_up_to_a_budget():
+    lines = [f"{number:04}" for number in range(1000)]
+    assert draw_lines(lines, characters=4000, seed=0) == lines
+    counts = Counter(line for seed in range(300) for line in draw_lines(lines, characters=400, seed=seed))
+    assert sum(counts.values()) == 300 * 100
+    # Halves of the text, each with 15,000 expected and a standard deviation of some 80.
+    assert abs(sum(counts[line] for line in lines[:500]) - 15_000) < 400
+    drawn = draw_lines(lines, characters=400, seed=1)
+    assert drawn == sorted(drawn)
+
+
+@pytest.mark.parametrize("line", ["zebras graze " * 1000, "影" * 5000, "x" * 9000, "short", ""])
+def test_a_cut_line_is_whole_again(line):
+    parts = draw_lines([line], characters=10**6, seed=0)
+    assert "".join(parts) == line
+    assert max(len(part.encode()) for part in parts) <= 4000
 
 
 def test_wordpiece_is_berts(unigram, tmp_path, lines):

@@ -98,6 +98,8 @@ def _line(name: str, facts: dict[str, Any]) -> str:
     if "form" in facts:
         timed = "; ".join(f"{form} {value:g} ms" for form, value in facts.get("milliseconds", {}).items())
         parts.append(facts["form"] + (f" ({timed})" if timed else ""))
+        parts += [f"no loop: {facts['no_loop']}"] if "no_loop" in facts else []
+        parts.append(f"{facts['rows_that_leave_alike']} of {facts['rows_compared']} rows leave as in torch")
     if "quantised_products" in facts:
         parts.append(f"cosine of outputs {facts['least_cosine']:.4f}")
         parts.append(f"{facts['quantised_products']} of {facts['weight_products']} weight products quantised")

@@ -99,7 +99,9 @@ def calibrate(
     ] = CriterionChoice.entropy,
     max_drop: Annotated[float, typer.Option(help="Points of the task's first metric that may be lost.")] = 0.5,
     share: Annotated[float, typer.Option(help="Share of the split to find it on; it is judged on the others.")] = 0.5,
-    split: Annotated[str, typer.Option(help="Rows that were not trained on.")] = "validation",
+    split: Annotated[
+        str | None, typer.Option(help="Rows that were not trained on. Default: the task's validation split.")
+    ] = None,
     max_length: o.MaxLength = 128,
     seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 42,
     threads: o.Threads = None,
@@ -129,6 +131,11 @@ def calibrate(
                     f"{name.replace('_', ' ')} {facts['rows']} rows: {facts['average_layers']:.2f} of {record.result['layers'][-1]} layers, "
                     f"score {facts['score']:.2f} (all layers {facts['full_score']:.2f})"
                 )
+        lost = record.result["others"]
+        if lost and lost["full_score"] - lost["score"] > max_drop:
+            notes.print(
+                f"[yellow]the others lose more than --max-drop {max_drop:g}: use a smaller one, or more rows[/yellow]"
+            )
     done(record, out, as_json=as_json)
 
 

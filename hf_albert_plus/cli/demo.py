@@ -44,7 +44,7 @@ def run_demo(out: Path, *, seed: int, threads: int | None = None, stop_after: st
             output=encoder,
             settings=PretrainSettings(
                 epochs=1.5, batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup=0.06, masked="tokens", packed=False,
-                evaluations=1, max_length=64, seed=seed, precision="fp32",
+                evaluations=1, seed=seed, precision="fp32",
             ),
         ),
     )  # fmt: skip

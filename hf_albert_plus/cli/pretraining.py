@@ -9,7 +9,13 @@ import typer
 from . import options as o
 from .console import print_rows
 from .stages import done, start
-from .texts import CorpusPaths, FormatChoice, OrderChoice
+from .texts import Column, CorpusPaths, FormatChoice, OrderChoice
+
+# Options of pretrain that say how text becomes examples.
+_OF_TEXT = {
+    "tokenizer": "--tokenizer", "vocab_size": "--vocab-size", "format_": "--format", "order": "--order", "max_length": "--max-length",
+    "language": "--language", "column": "--column", "held_out": "--held-out",
+}  # fmt: skip
 
 
 class OptimizerChoice(str, Enum):
@@ -38,6 +44,7 @@ class AttentionChoice(str, Enum):
 
 
 def pretrain(
+    context: typer.Context,
     corpus: CorpusPaths,
     out: o.Out,
     variant: Annotated[str, typer.Option(help="Architecture: albert-plus variants.")] = "albert-base-v2",
@@ -54,6 +61,7 @@ def pretrain(
     language: Annotated[
         str, typer.Option(help="For text: ISO 639 code, for where sentences end; none where each line is one.")
     ] = "en",
+    column: Column = "text",
     held_out: Annotated[float, typer.Option(help="For text: share of the documents to score on.")] = 0.01,
     epochs: Annotated[float, typer.Option(help="Passes over the examples.")] = 1.0,
     batch_size: Annotated[int, typer.Option(help="Rows a step, over all processes and accumulated batches.")] = 256,
@@ -62,7 +70,7 @@ def pretrain(
         OptimizerChoice, typer.Option(help="LAMB as ALBERT's release has it, or AdamW.")
     ] = OptimizerChoice.lamb,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Peak; default: 1.76e-3 for lamb (for 4,096 rows a step), 1e-4 for adamw.")
+        float | None, typer.Option(help="Peak; default: 1.76e-3 sqrt(batch size / 4,096) for lamb, 1e-4 for adamw.")
     ] = None,
     warmup: Annotated[float, typer.Option(help="Share of the steps with a rising learning rate.")] = 0.025,
     weight_decay: Annotated[float, typer.Option(help="But for biases and norms.")] = 0.01,
@@ -98,17 +106,23 @@ def pretrain(
 
     settings = PretrainSettings(
         epochs=epochs, batch_size=batch_size, accumulate=accumulate, optimizer=optimizer.value,
-        learning_rate=published_learning_rate(optimizer.value) if learning_rate is None else learning_rate,
+        learning_rate=published_learning_rate(optimizer.value, batch_size=batch_size) if learning_rate is None else learning_rate,
         warmup=warmup, weight_decay=weight_decay, masked=masked.value, cap=cap, copies=copies, packed=packed,
         attention=attention.value, checkpoint_layers=checkpoint_layers, evaluations=evaluations,
-        precision=precision.value, seed=seed, max_length=max_length,
+        precision=precision.value, seed=seed,
     )  # fmt: skip
     config = {**get_variant(variant).fields, **parse_settings(set_ or [])}
+    given = {
+        option: context.params[name]
+        for name, option in _OF_TEXT.items()
+        if getattr(context.get_parameter_source(name), "name", None)
+        == "COMMANDLINE"  # typer's click or its own copy of it
+    }
     start(threads)
     built = prepare_corpus(
-        corpus, output=out, tokenizer=tokenizer, vocab_size=vocab_size, format=format_.value,
-        order=None if order is None else order.value, max_length=max_length, language=language, held_out=held_out,
-        seed=seed,
+        corpus, output=out, given=given, tokenizer=tokenizer, vocab_size=vocab_size, format=format_.value,
+        order=None if order is None else order.value, max_length=max_length, language=language, column=column,
+        held_out=held_out, seed=seed,
     )  # fmt: skip
     done(stage(built, config=config, output=out, settings=settings), Path(out), as_json=as_json)
 
@@ -125,7 +139,7 @@ def bench_pretrain(
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Time steps of pretraining against transformers' own AlbertForPreTraining with its padded collator, in turns."""
+    """Time steps of pretraining on the CPU against transformers' own AlbertForPreTraining with its padded collator, in turns."""
     from hf_albert_plus.eval.pretraining_step import bench_pretraining
 
     from ..records import write_json

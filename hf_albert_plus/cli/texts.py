@@ -58,7 +58,7 @@ def train(
         KindChoice, typer.Option(help="SentencePiece unigram as ALBERT's, or WordPiece as BERT's.")
     ] = KindChoice.unigram,
     vocab_size: Annotated[int, typer.Option(help="Tokens of the vocabulary, special ones included.")] = 30_000,
-    sample: Annotated[int, typer.Option(help="Lines that a unigram vocabulary is learned from.")] = 1_000_000,
+    sample: Annotated[int, typer.Option(help="Characters that a unigram vocabulary is learned from.")] = 50_000_000,
     column: Column = "text",
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 42,
     as_json: o.JsonOut = False,

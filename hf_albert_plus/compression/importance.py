@@ -87,17 +87,22 @@ def taylor(gradients: dict[Site, torch.Tensor]) -> dict[Site, torch.Tensor]:
     Args:
         gradients: of each example's own loss, `[calls, B, G]`.
     """
-    return {site: gradient.abs().sum((0, 1)) for site, gradient in gradients.items()}
+    return {site: _summed(gradient.abs()) for site, gradient in gradients.items()}
 
 
 def movement(gradients: dict[Site, torch.Tensor]) -> dict[Site, torch.Tensor]:
     """−∂L/∂ξ of a step, `[G]`: how far the step takes the weights of a head or column away from zero. With ξ = 1 it is
-    −Σ w·∂L/∂w over the rows that make it (Movement Pruning, eq. 3, summed as in Block Pruning, section 3).
+    −Σ w·∂L/∂w over the weights that read it (Movement Pruning, eq. 3, summed as in Block Pruning, section 3).
 
     Args:
         gradients: of the step's loss, `[calls, B, G]`.
     """
-    return {site: -gradient.sum((0, 1)) for site, gradient in gradients.items()}
+    return {site: -_summed(gradient) for site, gradient in gradients.items()}
+
+
+def _summed(gradient: torch.Tensor) -> torch.Tensor:
+    """Over calls and examples, `[G]`, not in bf16: increments below 1/256 of what there is would be lost."""
+    return gradient.sum((0, 1), dtype=torch.promote_types(gradient.dtype, torch.float32))
 
 
 __all__ = ["Gates", "Site", "movement", "sites", "taylor"]

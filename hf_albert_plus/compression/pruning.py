@@ -28,7 +28,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     def work(directory: Path) -> dict[str, Any]:
         from transformers import DataCollatorWithPadding, set_seed
 
-        from ..checkpoints import load_classifier
+        from ..checkpoints import check_label_order, check_trainable, load_classifier
         from ..conversion import to_albert_plus
 
         set_seed(settings.seed)
@@ -39,6 +39,8 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
                 got=f"{model} with {classifier.num_labels}",
                 repair="fine-tune one: albert-plus finetune",
             )
+        check_label_order(classifier.config, task, option="--model")
+        check_trainable(model, classifier.config, option="--model")
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         measure = _by_taylor if settings.importance == "taylor" else _by_movement
         scores = measure(

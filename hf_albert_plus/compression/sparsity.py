@@ -63,7 +63,10 @@ class StaysSparse(TrainerCallback):
             self._grow(cubic(step / ramp, sparsity=self.settings.sparsity))
 
     def _grow(self, sparsity: float) -> None:
-        self.masks = {name: mask_of(weight, sparsity=sparsity) for name, weight in self.weights.items()}
+        # What was zero before the run stays so while the schedule has asked for fewer.
+        self.masks = {
+            name: mask_of(weight, sparsity=sparsity) & self.masks[name] for name, weight in self.weights.items()
+        }
         self._keep()
 
     @torch.no_grad()
@@ -94,10 +97,11 @@ def sparsify(
     def work(directory: Path) -> dict[str, Any]:
         from transformers import set_seed
 
-        from ..checkpoints import load_classifier
+        from ..checkpoints import check_trainable, load_classifier
 
         set_seed(settings.seed)
         classifier: Any = load_classifier(model, option="--model", task=task)
+        check_trainable(model, classifier.config, option="--model")
         weights = matrices(classifier)
         result = fit(
             classifier,

@@ -111,6 +111,18 @@ def _check(counts: Counter[str], settings: CorpusSettings) -> None:
             got=f"{settings.held_out} of {counts['documents']} documents",
             repair="use --held-out 0, or more text",
         )
+    if settings.held_out and not counts["validation examples"]:
+        raise InvalidInput(
+            "--held-out must leave documents to score on, or be 0 for none",
+            got=f"{settings.held_out} of {counts['documents']} documents",
+            repair="use a larger share, --held-out 0, or more text",
+        )
+    if settings.order == "sentence-order" and not counts["train label 0"] + counts["train label 1"]:
+        raise InvalidInput(
+            "--order sentence-order must have documents of two sentences and more",
+            got=f"{counts['sentences']} sentences in {counts['documents']} documents",
+            repair="use --order none, or part documents, not sentences, by blank lines",
+        )
     if settings.order == "next-sentence" and not counts["train label 1"]:
         raise InvalidInput(
             "--order next-sentence must have documents to choose from, parted by blank lines",

@@ -28,6 +28,7 @@ class Part:
         end: the one after the last.
         size: bytes, for the progress bar; 0 where they are not known before.
         column: of jsonl, parquet and Hub rows, the one that holds the text.
+        revision: commit of a Hub dataset, so that all workers, and a run that goes on, read the same.
     """
 
     source: str
@@ -36,6 +37,7 @@ class Part:
     end: int
     size: int
     column: str = "text"
+    revision: str | None = None
 
     def documents(self) -> Iterator[list[str]]:
         """Every document that begins in this part, as its lines (paragraphs) without blank ones.
@@ -138,17 +140,17 @@ def _of_parquet(part: Part) -> Iterator[list[str]]:
 
 
 def _of_hub(part: Part) -> Iterator[list[str]]:
-    rows = open_hub(part.source)
+    rows = open_hub(part.source, revision=part.revision)
     for row in rows.shard(num_shards=rows.num_shards, index=part.start):
         yield from _of_row(row, part)
 
 
-def open_hub(name: str) -> Any:
+def open_hub(name: str, *, revision: str | None) -> Any:
     """The training rows of `ID` or `ID:CONFIG`, streamed."""
     from datasets import load_dataset
 
     identifier, _, config = name.partition(":")
-    return load_dataset(identifier, config or None, split="train", streaming=True)
+    return load_dataset(identifier, config or None, split="train", streaming=True, revision=revision)
 
 
 def _of_row(row: Any, part: Part) -> Iterator[list[str]]:

@@ -78,23 +78,28 @@ def _of_parquet(path: Path, column: str, part_bytes: int) -> list[Part]:
 
 
 def _of_hub(name: str, column: str) -> list[Part]:
+    from huggingface_hub import HfApi
+
     try:
-        shards = open_hub(name).num_shards
+        revision = HfApi().dataset_info(name.partition(":")[0]).sha
+        shards = open_hub(name, revision=revision).num_shards
     except Exception as error:  # whatever a dataset's host, format or name raises
         raise InvalidInput(
             "--corpus must be a file, a folder or a Hub dataset (ID or ID:CONFIG)",
             got=f"{name} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})",
             repair="check the path or the name",
         ) from None
-    return [Part(name, "hub", index, index + 1, size=0, column=column) for index in range(shards)]
+    return [Part(name, "hub", index, index + 1, size=0, column=column, revision=revision) for index in range(shards)]
 
 
 def sources(parts: Sequence[Part]) -> dict[str, dict[str, str]]:
     """How a record names what was read."""
-    names = dict.fromkeys((part.source, part.kind) for part in parts)
+    names = dict.fromkeys((part.source, part.revision) for part in parts)
     return {
-        f"corpus {number}": {"path": source, "sha256": "hub" if kind == "hub" else file_sha256(Path(source))}
-        for number, (source, kind) in enumerate(names)
+        f"corpus {number}": {"path": f"{source}@{revision}", "sha256": "hub"}
+        if revision
+        else {"path": source, "sha256": file_sha256(Path(source))}
+        for number, (source, revision) in enumerate(names)
     }
 
 

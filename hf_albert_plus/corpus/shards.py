@@ -48,13 +48,15 @@ class ShardMaker:
         """
         directory = Path(self.directory)
         done = directory / f"{index:05}.json"
-        if done.is_file():
+        shards = {split: directory / split / f"{index:05}.arrow" for split in SPLITS}
+        # All were moved on where a run was killed at its end.
+        if done.is_file() and all(shard.is_file() for shard in shards.values()):
             return json.loads(done.read_text(encoding="utf-8"))
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         counts: Counter[str] = Counter()
         for split in SPLITS:
             (directory / split).mkdir(exist_ok=True)
-        writers = {split: _Writer(directory / split / f"{index:05}.arrow", self.vocabulary) for split in SPLITS}
+        writers = {split: _Writer(shard, self.vocabulary) for split, shard in shards.items()}
         seed, copies = self.settings.seed, range(self.settings.copies)
         draws = {split: [Random(f"{seed} {index} {copy} {split}") for copy in copies] for split in SPLITS}
         for documents in self._documents(part, counts):

@@ -5,14 +5,19 @@ from typing import Any
 from ..errors import InvalidInput
 
 
+def cpu_attention(*, bf16: bool) -> str:
+    """In bf16, products and a softmax: the backward pass of the fused attention takes several times as long."""
+    return "eager" if bf16 else "sdpa"
+
+
 def fastest_attention(*, bf16: bool, packed: bool) -> str:
-    """In bf16 on a CPU, products and a softmax: the backward pass of its fused attention takes several times as long. On a GPU
-    that which leaves out what the sequences of a row do not see: flash attention where its package is, else flex attention."""
+    """On a GPU that which leaves out what the sequences of a row do not see: flash attention where its package is, else flex
+    attention."""
     import torch
     from transformers.utils import is_flash_attn_2_available
 
     if not torch.accelerator.is_available():
-        return "eager" if bf16 else "sdpa"
+        return cpu_attention(bf16=bf16)
     if bf16 and is_flash_attn_2_available():
         return "flash_attention_2"
     return "flex_attention" if packed and torch.cuda.is_available() else "sdpa"
@@ -37,4 +42,4 @@ def use_attention(model: Any, name: str, *, bf16: bool, packed: bool) -> None:
         raise InvalidInput(f"--attention {name} must be installed", got=str(error), repair=repair) from error
 
 
-__all__ = ["fastest_attention", "use_attention"]
+__all__ = ["cpu_attention", "fastest_attention", "use_attention"]

@@ -8,6 +8,8 @@ import torch
 MASKED_SHARE = 0.15
 # ALBERT's create_pretraining_data.py: characters that begin a word wherever they stand.
 _ALONE = frozenset("!\"#$%&'()*+,-./:;?@[\\]^_`{|}~£€–")
+# There too: what only these are in may go on with a word.
+_ENGLISH = _ALONE - frozenset("'£€–") | frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
 class Chooser(Protocol):
@@ -113,12 +115,14 @@ class Spans:
 
 
 def word_beginnings(tokenizer: Any) -> torch.Tensor:
-    """Whether each id of the vocabulary begins a word, `[V]`: in WordPiece what has no ##, in SentencePiece and byte-level
-    vocabularies what follows a space."""
+    """Whether each id of the vocabulary begins a word, `[V]`: in WordPiece what has no ##, in byte-level vocabularies what follows a
+    space, in SentencePiece that and every piece with another character than a to z and punctuation (ALBERT's
+    create_pretraining_data.py): digits, `'s`, and the letters of scripts that may have no spaces."""
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-    marks = ("▁", "Ġ")
-    if any(piece.startswith(marks) for piece in pieces):
-        return torch.tensor([piece.startswith(marks) or piece in _ALONE for piece in pieces])
+    if any(piece.startswith("▁") for piece in pieces):
+        return torch.tensor([piece in _ALONE or not _ENGLISH.issuperset(piece.lower()) for piece in pieces])
+    if any(piece.startswith("Ġ") for piece in pieces):
+        return torch.tensor([piece.startswith("Ġ") or piece in _ALONE for piece in pieces])
     return torch.tensor([not piece.startswith("##") for piece in pieces])
 
 

@@ -25,23 +25,23 @@ def pack(lengths: Any, *, width: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     order = numpy.argsort(-sizes, kind="stable")
     # Most sequences fill a row so far that not even the shortest fits beside them.
     alone = int(numpy.searchsorted(-sizes[order], sizes.min() - width, side="left"))
-    rows: list[list[int]] = []
-    # Rows by the room that is left in them.
+    row_of = numpy.arange(sizes.size)
+    count, smallest = alone, int(sizes.min())
+    # Rows by the room that is left in them, where there is some that a sequence fits into.
     by_room: list[list[int]] = [[] for _ in range(width + 1)]
-    for number, size in zip(order[alone:].tolist(), sizes[order[alone:]].tolist(), strict=True):
+    for place in range(alone, sizes.size):
+        size = int(sizes[order[place]])
         room = next((room for room in range(size, width + 1) if by_room[room]), None)
         if room is None:
-            room, row = width, len(rows)
-            rows.append([])
+            room, row = width, count
+            count += 1
         else:
             row = by_room[room].pop()
-        rows[row].append(number)
-        by_room[room - size].append(row)
-    shared = numpy.array([number for row in rows for number in row], dtype=numpy.int64)
-    counts = numpy.concatenate([numpy.ones(alone, dtype=numpy.int64), [len(row) for row in rows]])
-    return numpy.concatenate([order[:alone], shared]), numpy.concatenate([[0], numpy.cumsum(counts)]).astype(
-        numpy.int64
-    )
+        row_of[place] = row
+        if room - size >= smallest:
+            by_room[room - size].append(row)
+    ends = numpy.cumsum(numpy.bincount(row_of, minlength=count))
+    return order[numpy.argsort(row_of, kind="stable")], numpy.concatenate([[0], ends])
 
 
 class PackedRows(Dataset[list[dict[str, Any]]]):

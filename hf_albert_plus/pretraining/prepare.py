@@ -11,21 +11,31 @@ from ..tokenization import TokenizerSettings, train_tokenizer
 
 
 def prepare_corpus(
-    corpus: Sequence[str], *, output: Path, tokenizer: str | None, vocab_size: int, seed: int, **settings: Any
+    corpus: Sequence[str],
+    *,
+    output: Path,
+    given: dict[str, Any],
+    tokenizer: str | None,
+    vocab_size: int,
+    seed: int,
+    **settings: Any,
 ) -> Path:
     """The directory itself where `build_corpus` made it; of text, `OUT-corpus`, with a tokenizer of its own in `OUT-tokenizer`
     where none is given. What is there is used again.
 
+    Args:
+        given: options that say how text becomes examples, of those that a user has given.
+
     Raises:
-        InvalidInput: text, and several processes: making examples takes longer than they wait for each other; or a tokenizer
-            for examples that are made.
+        InvalidInput: text, and several processes: making examples takes longer than they wait for each other; or examples that are
+            made, and an option for text.
     """
     if len(corpus) == 1 and (Path(corpus[0]) / "dataset_dict.json").is_file():
-        if tokenizer is not None:
+        for option, value in given.items():
             raise InvalidInput(
-                "--tokenizer must be left out where --corpus is a directory of examples, which has its own",
-                got=tokenizer,
-                repair="leave it out, or build the corpus with it",
+                f"{option} must be left out where --corpus is a directory of examples, which were made with their own",
+                got=value,
+                repair="leave it out, or build the corpus with it: albert-plus corpus build",
             )
         return Path(corpus[0])
     if processes.count() > 1:
@@ -37,7 +47,8 @@ def prepare_corpus(
     examples = output.with_name(f"{output.name}-corpus")
     if tokenizer is None:
         learned = output.with_name(f"{output.name}-tokenizer")
-        train_tokenizer(corpus, output=learned, settings=TokenizerSettings(vocab_size=vocab_size, seed=seed))
+        learning = TokenizerSettings(vocab_size=vocab_size, seed=seed, column=settings["column"])
+        train_tokenizer(corpus, output=learned, settings=learning)
         tokenizer = str(learned)
     build_corpus(corpus, tokenizer=tokenizer, output=examples, settings=CorpusSettings(seed=seed, **settings))
     return examples

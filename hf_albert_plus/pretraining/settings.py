@@ -1,5 +1,6 @@
 """How an encoder is pretrained."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -9,8 +10,6 @@ from ..training import TrainSettings
 Optimizer = Literal["lamb", "adamw"]
 Unit = Literal["spans", "words", "tokens"]
 Attention = Literal["auto", "eager", "sdpa", "flex_attention", "flash_attention_2"]
-# ALBERT, appendix A.1; and BERT's, which RoBERTa keeps for batches of 256.
-_LEARNING_RATES = {"lamb": 1.76e-3, "adamw": 1e-4}
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,10 @@ class PretrainSettings(TrainSettings):
     checkpoint_layers: bool = False
     evaluations: int = 10
 
+    def describe(self) -> dict[str, Any]:
+        """Without `max_length`: the corpus has the length of its examples."""
+        return {name: value for name, value in super().describe().items() if name != "max_length"}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known(self, optimizer=get_args(Optimizer), masked=get_args(Unit), attention=get_args(Attention))
@@ -60,9 +63,10 @@ class PretrainSettings(TrainSettings):
             )
 
 
-def published_learning_rate(optimizer: str) -> float:
-    """Of the paper that the optimizer's settings are from."""
-    return _LEARNING_RATES.get(optimizer, 1e-4)
+def published_learning_rate(optimizer: str, *, batch_size: int) -> float:
+    """Of the paper that the optimizer's settings are from: ALBERT's 1.76e-3 for 4,096 rows, which follows the square root of the rows
+    (You et al. 2019, table 4), and BERT's 1e-4 for 256."""
+    return 1.76e-3 * math.sqrt(batch_size / 4096) if optimizer == "lamb" else 1e-4
 
 
 def chooser(settings: PretrainSettings, tokenizer: Any) -> Any:

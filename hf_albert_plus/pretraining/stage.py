@@ -129,6 +129,10 @@ class _Pretraining:
             token_types=model.config.type_vocab_size > 0,
         )
         asks_order = any(label != -100 for label in train.data.column("sentence_order_label").unique().to_pylist())
+        if not asks_order:
+            # Gradients of zero are gradients: LAMB would shrink these weights to nothing by their decay alone.
+            for part in filter(None, (model.albert_plus.pooler, model.sentence_order)):
+                part.requires_grad_(False)
         entropy = unigram_entropy(train, vocabulary=len(self.tokenizer), special=self.tokenizer.all_special_ids)
         evaluates = Evaluates(times=settings.evaluations if len(held_out) else 0)
         trainers: list[PretrainTrainer] = []
@@ -147,7 +151,7 @@ class _Pretraining:
                 logging_steps=10,
                 report_to=_reports(),
             )
-            watch = StopsDiverging(entropy=entropy + (math.log(2) if asks_order else 0))
+            watch = StopsDiverging(entropy=entropy + (math.log(2) if asks_order else 0), warmup=settings.warmup)
             trainer = PretrainTrainer(
                 pretraining=settings,
                 held_out=held_rows,

@@ -88,7 +88,7 @@ class Evaluates(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.times:
-            every = max(1, state.max_steps // self.times)
+            every = max(1, -(-state.max_steps // self.times))
             control.should_evaluate |= state.global_step % every == 0 or state.global_step == state.max_steps
 
 

@@ -22,13 +22,13 @@ class TokenizerSettings:
 
     Attributes:
         kind: SentencePiece unigram as ALBERT's, or WordPiece as BERT's.
-        sample: lines that a unigram vocabulary is learned from, drawn from all.
+        sample: characters of the text that a unigram vocabulary is learned from, drawn line by line.
         column: of jsonl, parquet and Hub rows, the one that holds the text.
     """
 
     kind: Kind = "unigram"
     vocab_size: int = 30_000
-    sample: int = 1_000_000
+    sample: int = 50_000_000
     column: str = "text"
     seed: int = 42
 
@@ -37,7 +37,7 @@ class TokenizerSettings:
         check_values(
             self,
             ("vocab_size", self.vocab_size >= 32, "at least 32", 30_000),
-            ("sample", self.sample >= 1, "at least 1", 1_000_000),
+            ("sample", self.sample >= 1, "at least 1", 50_000_000),
             ("seed", self.seed >= 0, "at least 0", 42),
         )
 

@@ -1,9 +1,11 @@
 """SentencePiece unigram vocabularies, made as ALBERT's was (google-research/albert, README)."""
 
+import heapq
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from ..errors import InvalidInput
@@ -13,14 +15,16 @@ from .sentencepiece_model import SPECIALS, read_sentencepiece
 # Always pieces of their own.
 _USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _COVERAGE = 0.99995
+# SentencePiece leaves out lines of more than 4,192 bytes.
+_LONGEST_LINE = 4000
 
 
-def train_unigram(lines: Iterator[str], *, vocab_size: int, sample: int, seed: int) -> tuple[Any, bytes]:
+def train_unigram(lines: Iterable[str], *, vocab_size: int, sample: int, seed: int) -> tuple[Any, bytes]:
     """The tokenizer, and the SentencePiece model that it reads.
 
     Args:
         lines: text, a paragraph each; it is lower-cased and stripped of accents, as the tokenizer does it.
-        sample: lines that are drawn to learn from, as many as memory is meant for.
+        sample: characters of the lines that are drawn to learn from; SentencePiece takes some 20 bytes of memory for each.
     """
     from tokenizers import normalizers
 
@@ -40,7 +44,9 @@ def train_unigram(lines: Iterator[str], *, vocab_size: int, sample: int, seed: i
         with model.open("wb") as stream:
             try:
                 sentencepiece.SentencePieceTrainer.train(
-                    sentence_iterator=(normalise.normalize_str(line) for line in lines),
+                    sentence_iterator=iter(
+                        draw_lines((normalise.normalize_str(line) for line in lines), characters=sample, seed=seed)
+                    ),
                     model_writer=stream,
                     model_type="unigram",
                     vocab_size=vocab_size,
@@ -53,8 +59,6 @@ def train_unigram(lines: Iterator[str], *, vocab_size: int, sample: int, seed: i
                     unk_piece=SPECIALS[1],
                     control_symbols=list(SPECIALS[2:]),
                     user_defined_symbols=list(_USER_DEFINED),
-                    input_sentence_size=sample,
-                    shuffle_input_sentence=True,
                     # The sums of the threads are added up: another number of them rounds otherwise.
                     num_threads=8,
                     minloglevel=2,
@@ -69,4 +73,29 @@ def train_unigram(lines: Iterator[str], *, vocab_size: int, sample: int, seed: i
         return read_sentencepiece(model), model.read_bytes()
 
 
-__all__ = ["train_unigram"]
+def draw_lines(lines: Iterable[str], *, characters: int, seed: int) -> list[str]:
+    """Of the lines' parts of at most 4,000 bytes, cut at spaces, as many as have that many characters: all, or each as likely as
+    another, in the order of the text. No more than these are in memory."""
+    random = Random(seed)
+    # The largest draw first, which is the first to go.
+    kept: list[tuple[float, int, str]] = []
+    size = 0
+    for number, part in enumerate(part for line in lines for part in _parts(line)):
+        heapq.heappush(kept, (-random.random(), number, part))
+        size += len(part)
+        while size > characters and len(kept) > 1:
+            size -= len(heapq.heappop(kept)[2])
+    return [part for _, _, part in sorted(kept, key=lambda item: item[1])]
+
+
+def _parts(line: str) -> Iterator[str]:
+    rest = line.encode()
+    while len(rest) > _LONGEST_LINE:
+        # At a space, or where there is none, after a whole character.
+        head = rest[:_LONGEST_LINE].rpartition(b" ")[0] or rest[:_LONGEST_LINE].decode(errors="ignore").encode()
+        yield head.decode()
+        rest = rest[len(head) :]
+    yield rest.decode()
+
+
+__all__ = ["draw_lines", "train_unigram"]

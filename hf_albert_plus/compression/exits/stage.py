@@ -10,7 +10,7 @@ import torch
 from ...errors import InvalidInput, check_known, check_values
 from ...finetune import task_rows
 from ...glue import Task, data_parent
-from ...records import Record, copy_model, parent, run_stage, write_text
+from ...records import Record, carried_record, copy_model, parent, run_stage, write_text
 from .calibration import calibrate
 from .criteria import Criterion, Kind, taken_exits
 
@@ -25,13 +25,13 @@ class CalibrateSettings:
     Attributes:
         criterion: what rows leave by.
         max_drop: points that may be lost.
-        split: rows that were not trained on.
+        split: rows that were not trained on; None for the task's first evaluation split.
         share: of them to find it on; it is judged on the others.
     """
 
     criterion: Kind = "entropy"
     max_drop: float = 0.5
-    split: str = "validation"
+    split: str | None = None
     share: float = 0.5
     max_length: int = 128
     batch_size: int = 64
@@ -68,6 +68,12 @@ def calibrate_exits(
     Raises:
         InvalidInput: no exits, or a criterion that the task has no numbers for.
     """
+    if task.is_regression and settings.criterion != "patience":
+        raise InvalidInput(
+            f"--criterion must be patience for {task.name}, which has no classes to be sure of",
+            got=settings.criterion,
+            repair="use --criterion patience",
+        )
 
     def work(directory: Path) -> dict[str, Any]:
         from ...checkpoints import load_classifier
@@ -81,7 +87,12 @@ def calibrate_exits(
                 repair="train some: albert-plus distill --method fastbert --phases exits --student DIR …",
             )
         tokenizer, rows = task_rows(
-            model, config, data=data, task=task, max_length=settings.max_length, split=settings.split
+            model,
+            config,
+            data=data,
+            task=task,
+            max_length=settings.max_length,
+            split=settings.split or next(iter(task.rows.values())),
         )
         labels = rows["labels"][:]
         logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)
@@ -104,6 +115,7 @@ def calibrate_exits(
             "others": _judged(logits_JBC[:, others], found.criterion, layers, score, [labels[i] for i in others]),
             "curve": [list(each) for each in found.tried],
             "parameters": classifier.num_parameters(),
+            "trained": carried_record(model),
         }
         if plot is not None:
             write_text(directory / "score_by_depth.svg", plot(result))

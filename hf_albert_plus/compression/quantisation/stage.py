@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from ... import processes
-from ...errors import InvalidInput
 from ...finetune import task_rows
 from ...glue import Task, data_parent
 from ...records import CHECKPOINTS, Record, parent, run_stage
@@ -30,18 +29,13 @@ def qat(
     def work(directory: Path) -> dict[str, Any]:
         from transformers import DataCollatorWithPadding, set_seed
 
-        from ...checkpoints import load_classifier
+        from ...checkpoints import check_trainable, load_classifier
         from ...conversion import to_albert_plus
         from ...training import train
 
         set_seed(settings.seed)
         classifier: Any = to_albert_plus(load_classifier(model, option="--model", task=task))
-        if classifier.config.exit_layers:
-            raise InvalidInput(
-                "--model must have no exits: they would go on as they were trained, on an encoder that is another one",
-                got=f"exits after layers {list(classifier.config.exit_layers)}",
-                repair="train the model before its exits, or set exit_layers to null in its config",
-            )
+        check_trainable(model, classifier.config, option="--model")
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         collator = DataCollatorWithPadding(tokenizer)
         blocks = blocks_of(classifier)
