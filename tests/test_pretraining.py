@@ -50,6 +50,27 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
+def told_text(tokenizer_dir, tmp_path_factory):
+    """Words that tell each other: a sentence goes on with the alphabet where the one before stopped."""
+    directory, letters = tmp_path_factory.mktemp("told"), "abcdefghijklmnopqrstuvwxyz"
+    documents = [
+        "\n".join(" ".join(letters[(start + 4 * line + place) % 26] for place in range(4)) + "." for line in range(5))
+        for start in range(26)
+        for _ in range(12)
+    ]
+    (directory / "text.txt").write_text("\n\n".join(documents))
+    settings = CorpusSettings(max_length=32, held_out=0.2, language="none")
+    build_corpus(
+        [str(directory / "text.txt")],
+        tokenizer=str(tokenizer_dir),
+        output=directory / "corpus",
+        settings=settings,
+        workers=1,
+    )
+    return directory / "corpus"
+
+
+@pytest.fixture(scope="module")
 def text_without_order(tokenizer_dir, tmp_path_factory):
     directory = tmp_path_factory.mktemp("without-order")
     (directory / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in make_text(count=120)))
@@ -171,15 +192,15 @@ def test_entropy_of_single_tokens_is_scipys(corpus, tokenizer):
     assert found == pytest.approx(entropy(counts.numpy()))
 
 
-@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_run_learns_and_opens_again(corpus, tmp_path, optimizer, packed):
-    rate = {"lamb": 0.02, "adamw": 3e-3}[optimizer]
-    settings = {**SETTINGS, "epochs": 6, "optimizer": optimizer, "learning_rate": rate, "packed": packed}
-    record = pretrain(corpus, config=CONFIG, output=tmp_path / "encoder", settings=PretrainSettings(**settings))
+@pytest.mark.parametrize(("optimizer", "packed"), [("lamb", True), ("adamw", True), ("adamw", False)])
+def test_a_run_learns_and_opens_again(told_text, tmp_path, optimizer, packed):
+    rate, epochs = {"lamb": (0.01, 24), "adamw": (6e-3, 12)}[optimizer]
+    settings = {**SETTINGS, "epochs": epochs, "optimizer": optimizer, "learning_rate": rate, "packed": packed}
+    record = pretrain(told_text, config=CONFIG, output=tmp_path / "encoder", settings=PretrainSettings(**settings))
     result = record.result
     assert result["held_out_mlm_loss"] < result["held_out"][0]["mlm_loss"] < math.log(700)
-    assert result["held_out_mlm_loss"] < result["unigram_entropy"] + 0.2
+    # No model gets there that does not look around.
+    assert result["held_out_mlm_loss"] < result["unigram_entropy"] - 0.15
     steps = [scores["step"] for scores in result["held_out"]]
     assert steps[-1] == result["steps"]
     assert steps == sorted(set(steps))
