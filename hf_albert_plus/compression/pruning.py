@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ..devices import fastest_device
 from ..errors import InvalidInput
 from ..finetune import task_rows
 from ..glue import Task, data_parent
@@ -73,7 +74,7 @@ def _by_taylor(
     count = min(settings.examples, len(rows))
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed))[:count].tolist()
     sample = rows.select(sorted(chosen, key=lambda index: rows["length"][index])).remove_columns("length")
-    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+    device = fastest_device()
     model.to(device).eval()
     totals: dict[Site, torch.Tensor] = {}
     with Gates().on(model.base_model.encoder) as gates, bar(total=count, description="importance of heads") as progress:

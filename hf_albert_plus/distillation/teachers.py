@@ -9,6 +9,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTr
 
 from .. import processes
 from ..checkpoints import check_label_order, from_pretrained
+from ..devices import fastest_device
 from ..errors import InvalidInput
 from ..glue import Task
 from ..progress import track
@@ -92,7 +93,7 @@ def with_teacher_logits(
 
 
 def _logits(teacher: Any, rows: list[dict[str, Any]], collator: Collator, *, use_bf16: bool) -> torch.Tensor:
-    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    device = fastest_device()
     teacher = teacher.eval().to(device)
     answers = []
     for begin in range(0, len(rows), _BATCH):

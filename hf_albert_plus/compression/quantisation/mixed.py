@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ...devices import fastest_device
 from ...errors import InvalidInput
 from ...records import read_json, write_json
 from .assignment import assign_bits
@@ -51,7 +52,7 @@ def measure(
         )
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed)).tolist()
     sample = rows.remove_columns("length")
-    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+    device = fastest_device()
     found: dict[str, list[float]] = (
         read_json(kept, what="curvatures") if kept.is_file() else {name: [] for name in blocks}
     )

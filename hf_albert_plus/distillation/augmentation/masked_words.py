@@ -10,6 +10,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from ...checkpoints import from_pretrained, load_config
+from ...devices import fastest_device
 from ...errors import InvalidInput
 from ...glue import load_tokenizer
 from ...progress import track
@@ -65,7 +66,7 @@ class MaskedWords:
                 got=f"{source} without mask_token",
                 repair="set it there",
             )
-        self.device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+        self.device = fastest_device()
         self.model: Any = model.eval().to(self.device)
         self.vocabulary = WholeWords(self.tokenizer)
         self._spellings = spellings(self.vocabulary.words)
