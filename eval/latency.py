@@ -55,7 +55,8 @@ def bench_targets(
     """Times every target under every load, the baseline among them.
 
     Args:
-        shapes: batches of random tokens without padding, one stream.
+        shapes: batches of random tokens without padding, one stream; not of targets with exits, which random tokens leave where they
+            please.
         traffic: real sentences, in each of `scenarios`.
         rates: sentences a second of the server scenario; half the baseline's own pace by default.
         seconds: measured time a target and load gets at least, about.
@@ -69,6 +70,15 @@ def bench_targets(
     if not shapes and traffic is None:
         raise InvalidInput("a bench needs a load", got="neither shapes nor data", repair="use --shapes 1x16,8x128")
     targets = targets if baseline in targets else [baseline, *targets]
+    for target in targets:
+        if RUNTIMES[target.runtime].leaves_early and (traffic is None or (shapes and target == baseline)):
+            raise InvalidInput(
+                "a graph with exits is timed on real sentences: random tokens leave where they please",
+                got=f"{target.label} {'without --data' if traffic is None else 'as the baseline of --shapes'}",
+                repair="add --data nyu-mll/glue --task NAME"
+                if traffic is None
+                else "use another --baseline, or leave out --shapes",
+            )
     threads = threads or physical_cores()
     engines = {target.label: target.load(threads=threads) for target in targets}
     arithmetic = {target.label: Arithmetic(engines[target.label].config) for target in targets}
@@ -78,8 +88,15 @@ def bench_targets(
     before = environment(threads=threads)
     with tempfile.TemporaryDirectory() as folder:
         ceilings = measure_ceilings(Path(folder), threads=threads)
-    cells = time_engines(engines, shapes=shapes, baseline=baseline.label, seconds=seconds)
-    for target in targets:
+    fixed = [target for target in targets if not RUNTIMES[target.runtime].leaves_early]
+    cells: dict[str, dict[str, Any]] = {target.label: {} for target in targets}
+    cells |= time_engines(
+        {target.label: engines[target.label] for target in fixed},
+        shapes=shapes,
+        baseline=baseline.label,
+        seconds=seconds,
+    )
+    for target in fixed:
         for shape in shapes:
             flops = arithmetic[target.label].flops(shape)
             cells[target.label][str(shape)] |= _achieved(cells[target.label][str(shape)], flops, target, ceilings)
@@ -94,7 +111,7 @@ def bench_targets(
         "kind": "latency",
         "format": FORMAT,
         "baseline": baseline.label,
-        "loads": list(next(iter(cells.values()))),
+        "loads": list(cells[baseline.label]),
         "ceilings": ceilings,
         "rows": [
             {

@@ -28,7 +28,12 @@ class Runtime:
     @property
     def concurrent(self) -> bool:
         """Whether one engine answers calls from several threads at once."""
-        return self.engine.startswith(("onnx_engine", "exit_engine"))
+        return self.engine.startswith("onnx_engine") or self.leaves_early
+
+    @property
+    def leaves_early(self) -> bool:
+        """Whether what a call costs depends on its texts."""
+        return self.engine.startswith("exit_engine")
 
 
 def _runtime(name: str, file: str, label: str, precision: str, engine: str, **options: str | None) -> Runtime:

@@ -31,6 +31,16 @@ def with_exits(request, classifier_dir, data_dir, tmp_path_factory):
     return folder, request.param
 
 
+@pytest.fixture(scope="module")
+def exits_dir(with_exits, data_dir):
+    """An export with and without exits."""
+    folder, _ = with_exits
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--max-length", 32,
+           "--out", folder / "calibrated")  # fmt: skip
+    invoke("export", folder / "calibrated", "--to", "onnx", "--to", "onnx-exits", "--out", folder / "exported")
+    return folder / "exported"
+
+
 @pytest.mark.parametrize("criterion", ["entropy", "patience"])
 def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, data_dir, criterion, tmp_path):
     """Against scikit-learn and a run of torch's exits over the same rows."""
@@ -145,6 +155,31 @@ def test_rows_that_leave_elsewhere_are_no_parity(with_exits, data_dir, tmp_path,
     monkeypatch.setattr(exit_exports, "run_with_exits", later)
     with pytest.raises(ParityError, match="50 % of the rows must leave where torch's do"):
         invoke("export", tmp_path / "c", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
+
+
+def test_exits_are_timed_on_real_sentences_alone(exits_dir, data_dir, tmp_path):
+    words = (
+        "bench",
+        f"exits={exits_dir}:onnx-exits",
+        "--baseline",
+        f"plain={exits_dir}:onnx",
+        "--seconds",
+        0.05,
+        "--threads",
+        1,
+    )
+    with pytest.raises(
+        InvalidInput, match="random tokens leave where they please, got exits.* without --data; add --data"
+    ):
+        invoke(*words, "--shapes", "1x8")
+    real = ("--data", data_dir, "--task", "sst2", "--max-length", 32, "--scenario", "single-stream")
+    with pytest.raises(InvalidInput, match="as the baseline of --shapes; use another --baseline"):
+        invoke("bench", f"{exits_dir}:onnx", "--baseline", f"{exits_dir}:onnx-exits", "--shapes", "1x8", *real)
+    invoke(*words, "--shapes", "1x8", *real, "--json", tmp_path / "bench.json")
+    document = json.loads((tmp_path / "bench.json").read_text())
+    found = {row["name"]: list(row["loads"]) for row in document["rows"]}
+    assert found == {"plain": ["1x8", "sst2 single stream"], "exits": ["sst2 single stream"]}
+    assert document["loads"] == found["plain"]
 
 
 def test_graphs_with_exits_answer_calls_at_once():

@@ -163,18 +163,24 @@ def _with_baseline(targets: list[str], baseline: str | None) -> tuple[Any, Any]:
     return parse_targets([*targets, *([] if there else [baseline])]), base
 
 
+_TIMING = ("p50 ms", "p99 ms", "/s", "speedup", "95 %")
+
+
 def _print(document: dict[str, Any]) -> None:
     facts = _columns(document["rows"])
     rows = []
     for row in document["rows"]:
         cells = [row["label"], *(write(row) for write in facts.values())]
-        for cell in row["loads"].values():
+        for load in document["loads"]:
+            cell = row["loads"].get(load)
+            if cell is None:  # random tokens, and a graph with exits
+                cells += [""] * len(_TIMING)
+                continue
             low, high = cell["speedup_interval"]
             cells += [f"{cell['p50_ms']:.2f}", f"{cell['p99_ms']:.2f}"]
             cells += [f"{cell['items_per_s']:.0f}", f"{cell['speedup']:.2f}x", f"{low:.2f}-{high:.2f}"]
         rows.append(cells)
-    timing = ("p50 ms", "p99 ms", "/s", "speedup", "95 %")
-    print_rows(["model", *facts, *(f"{load}\n{column}" for load in document["loads"] for column in timing)], rows)
+    print_rows(["model", *facts, *(f"{load}\n{column}" for load in document["loads"] for column in _TIMING)], rows)
     for label, reason in document.get("not_built", {}).items():
         notes.print(f"not built: {label} ({reason})", markup=False)
     for row in document["rows"]:
