@@ -243,24 +243,23 @@ done
 """
 
 
-def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_path):
-    (tmp_path / "bin").mkdir()
-    stand_in = tmp_path / "bin" / "albert-plus"
+def calls_of(script, *arguments, folder):
+    """What a script asks of albert-plus, in its order: the verb and its options. Nothing runs but directories being made."""
+    (folder / "bin").mkdir()
+    stand_in = folder / "bin" / "albert-plus"
     stand_in.write_text(_NOTES_ITS_WORDS)
     stand_in.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}",
-        "NOTES": str(tmp_path / "notes"),
-    }
-    subprocess.run(
-        [EXAMPLES / "sharing-study.sh", "study", "nyu-mll/glue", "a.txt", "b.txt"],
-        cwd=tmp_path, env=environment, check=True,
-    )  # fmt: skip
-    commands = [line.rstrip("\t").split("\t") for line in (tmp_path / "notes").read_text().splitlines()]
+    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "NOTES": str(folder / "notes")}
+    subprocess.run([EXAMPLES / script, *arguments], cwd=folder, env=environment, check=True)
+    commands = [line.rstrip("\t").split("\t") for line in (folder / "notes").read_text().splitlines()]
+    return [(verb, parsed(verb, words)) for verb, *words in commands]
+
+
+def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_path):
     calls = {}
-    for verb, *words in commands:
-        calls.setdefault(verb, []).append(parsed(verb, words))
+    for verb, found in calls_of("sharing-study.sh", "study", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path):
+        calls.setdefault(verb, []).append(found)
     assert {verb: len(found) for verb, found in calls.items()} == {
         "tokenizer": 1, "corpus": 3, "pretrain": 10, "finetune": 20, "eval": 2, "card": 10,
     }  # fmt: skip
@@ -272,6 +271,27 @@ def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_pa
         (encoder, task) for encoder in encoders for task in ("sst2", "mrpc")
     }
     for found in calls["eval"]:
-        rows = {f"{Path(tuned['out']).name.removesuffix('-' + tuned['task'])}={tuned['out']}" for tuned in calls["finetune"] if tuned["task"] == found["task"]}  # fmt: skip
-        assert set(found["targets"]) == rows
+        tuned = [str(each["out"]) for each in calls["finetune"] if each["task"] == found["task"]]
+        assert set(found["targets"]) == {f"{Path(out).name.removesuffix('-' + found['task'])}={out}" for out in tuned}
     assert {str(found["sources"][0]) for found in calls["card"]} == encoders
+
+
+def test_the_study_of_compression_reads_what_it_made(tmp_path):
+    (tmp_path / "text.txt").write_text("text")
+    made, exported = {"org/encoder"}, {}
+    for verb, found in calls_of(
+        "compression-study.sh", "study", "nyu-mll/glue", "org/encoder", "text.txt", folder=tmp_path
+    ):
+        for name in ("model", "teacher", "student", "source", "directory"):
+            if found.get(name) is not None and (name, str(found[name])) != ("student", "half"):
+                assert str(found[name]) in made, (verb, name)
+        if verb == "export":
+            exported[str(found["out"])] = set(found["to"])
+        if verb in ("eval", "bench"):
+            for target in found["targets"]:
+                directory, _, runtime = target.partition("=")[2].partition(":")
+                assert runtime in exported[directory] | {""}, target
+        if found.get("out") is not None:
+            assert str(found["out"]) not in made
+            made.add(str(found["out"]))
+    assert sum(path.startswith("report-") for path in made) == 3
