@@ -76,8 +76,8 @@ def encoder_facts(config: Any) -> dict[str, Any]:
         sizes = {name: getattr(config, name) for name in ("block_attention_heads", "block_intermediate_sizes")}
         found |= {name: value for name, value in sizes.items() if value is not None}
         if config.exit_layers:
-            names = ("exit_layers", "exit_head", "exit_criterion", "exit_threshold")
-            found |= {name: getattr(config, name) for name in names}
+            exits = ("exit_layers", "exit_head", "exit_criterion", "exit_threshold")
+            found |= {name: getattr(config, name) for name in exits}
     return found
 
 

@@ -198,7 +198,7 @@ def test_a_run_learns_and_opens_again(told_text, tmp_path, optimizer, packed):
     settings = {**SETTINGS, "epochs": epochs, "optimizer": optimizer, "learning_rate": rate, "packed": packed}
     record = pretrain(told_text, config=CONFIG, output=tmp_path / "encoder", settings=PretrainSettings(**settings))
     result = record.result
-    assert result["held_out_mlm_loss"] < result["held_out"][0]["mlm_loss"] < math.log(700)
+    assert result["held_out"][0]["mlm_loss"] < math.log(700)
     # No model gets there that does not look around.
     assert result["held_out_mlm_loss"] < result["unigram_entropy"] - 0.15
     steps = [scores["step"] for scores in result["held_out"]]

@@ -139,8 +139,8 @@ def test_a_model_trained_for_int8_runs_in_int8(classifier_dir, data_dir, tmp_pat
     result = json.loads((tmp_path / "exported" / "record.json").read_text())["result"]
     assert not result["exports"]["onnx-qdq"]["tensorrt_unsupported"]
     for facts in result["exports"].values():
-        assert facts["agreement"]["predictions"] == 64
-        assert facts["agreement"]["same"] >= 63
+        assert facts["agreement"]["predictions"] == 96  # all that there are: up to a thousand are counted
+        assert facts["agreement"]["same"] >= 95
         assert facts["ranges"] == "as trained"
         assert facts["kept_fp32"] == [kept]
     invoke("export", out, "--to", "onnx-int8", "--out", tmp_path / "int8-alone")

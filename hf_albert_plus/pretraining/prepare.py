@@ -1,6 +1,6 @@
 """From what --corpus names to a directory of examples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ def prepare_corpus(
     corpus: Sequence[str],
     *,
     output: Path,
-    given: dict[str, Any],
     tokenizer: str | None,
     vocab_size: int,
     seed: int,
+    column: str = "text",
+    given: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Path:
     """The directory itself where `build_corpus` made it; of text, `OUT-corpus`, with a tokenizer of its own in `OUT-tokenizer`
@@ -31,7 +32,7 @@ def prepare_corpus(
             made, and an option for text.
     """
     if len(corpus) == 1 and (Path(corpus[0]) / "dataset_dict.json").is_file():
-        for option, value in given.items():
+        for option, value in (given or {}).items():
             raise InvalidInput(
                 f"{option} must be left out where --corpus is a directory of examples, which were made with their own",
                 got=value,
@@ -47,10 +48,12 @@ def prepare_corpus(
     examples = output.with_name(f"{output.name}-corpus")
     if tokenizer is None:
         learned = output.with_name(f"{output.name}-tokenizer")
-        learning = TokenizerSettings(vocab_size=vocab_size, seed=seed, column=settings["column"])
+        learning = TokenizerSettings(vocab_size=vocab_size, seed=seed, column=column)
         train_tokenizer(corpus, output=learned, settings=learning)
         tokenizer = str(learned)
-    build_corpus(corpus, tokenizer=tokenizer, output=examples, settings=CorpusSettings(seed=seed, **settings))
+    build_corpus(
+        corpus, tokenizer=tokenizer, output=examples, settings=CorpusSettings(seed=seed, column=column, **settings)
+    )
     return examples
 
 
