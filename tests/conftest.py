@@ -234,15 +234,31 @@ def text(tmp_path_factory):
     return file
 
 
+def built_corpus(documents, directory, tokenizer_dir, **settings):
+    """Examples of at most 32 tokens of documents, each a list of lines, a fifth of them held out."""
+    from hf_albert_plus.corpus import CorpusSettings, build_corpus
+    from tests.test_corpus import as_text
+
+    (directory / "text.txt").write_text(as_text(documents), encoding="utf-8")
+    build_corpus(
+        [str(directory / "text.txt")],
+        tokenizer=str(tokenizer_dir),
+        output=directory / "corpus",
+        settings=CorpusSettings(max_length=32, held_out=0.2, **settings),
+        workers=1,
+    )
+    return directory / "corpus"
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory, tokenizer_dir):
-    """Examples of at most 32 tokens, a fifth of the documents held out."""
-    from hf_albert_plus.corpus import CorpusSettings, build_corpus
     from tests.test_corpus import make_text
 
-    directory = tmp_path_factory.mktemp("corpus")
-    text = directory / "text.txt"
-    text.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=150)), encoding="utf-8")
-    settings = CorpusSettings(max_length=32, held_out=0.2)
-    build_corpus([str(text)], tokenizer=str(tokenizer_dir), output=directory / "corpus", settings=settings, workers=1)
-    return directory / "corpus"
+    return built_corpus(make_text(count=150), tmp_path_factory.mktemp("corpus"), tokenizer_dir)
+
+
+@pytest.fixture(scope="session")
+def corpus_tokenizer(corpus):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(corpus / "tokenizer")

@@ -53,10 +53,15 @@ def make_text(*, count: int, seed: int = 0) -> list[list[str]]:
     return [[line() for _ in range(random.randint(1, 6))] for _ in range(count)]
 
 
+def as_text(documents: list[list[str]]) -> str:
+    """A line a line, a blank one between documents."""
+    return "\n\n".join("\n".join(lines) for lines in documents)
+
+
 @pytest.fixture
 def text_file(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_text("\n\n".join("\n".join(lines) for lines in make_text(count=120)) + "\n", encoding="utf-8")
+    path.write_text(as_text(make_text(count=120)) + "\n", encoding="utf-8")
     return path
 
 
@@ -240,7 +245,7 @@ def test_next_sentences_are_balanced_in_both_splits(text_file, tokenizer_dir, tm
 
 def test_a_document_and_its_copy_lie_on_one_side(tokenizer_dir, tmp_path):
     path = tmp_path / "twice.txt"
-    text = "\n\n".join("\n".join(lines) for lines in make_text(count=40))
+    text = as_text(make_text(count=40))
     path.write_text(f"{text}\n\n{text}\n")
     settings = CorpusSettings(format="doc-sentences", max_length=512, held_out=0.5)
     build_corpus([str(path)], tokenizer=str(tokenizer_dir), output=tmp_path / "corpus", settings=settings, workers=1)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import hf_albert_plus
-from hf_albert_plus.distillation import METHODS, DistilSettings, Layers, StudentSettings, distill
+from hf_albert_plus.distillation import METHODS, DistilSettings, Layers, StudentSettings, distill, student_architecture
 from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.glue import get_task
 from hf_albert_plus.records import fingerprint, read_record
@@ -414,6 +414,26 @@ def test_a_general_teacher_of_other_words_is_refused(teachers, data_dir, tmp_pat
 def test_a_student_directory_of_another_family_is_refused(teachers, encoder_dir, data_dir, tmp_path):
     with pytest.raises(InvalidInput, match="must be an ALBERT-plus model, got .* of the family bert; convert it first"):
         _distill(teachers / "sst2", tmp_path / "s", "kd", data=data_dir, student=str(encoder_dir))
+
+
+def test_a_shared_block_is_run_as_often_as_asked(teachers, data_dir, tmp_path):
+    _distill(teachers / "sst2", tmp_path / "two", "kd", data=data_dir)
+    deeper = {"student": str(tmp_path / "two"), "overrides": (("num_hidden_layers", 3),), "learning_rate": 1e-12}
+    _distill(teachers / "sst2", tmp_path / "three", "kd", data=data_dir, **deeper)
+    two, three = (AutoModelForSequenceClassification.from_pretrained(tmp_path / name) for name in ("two", "three"))
+    assert (two.config.num_hidden_layers, three.config.num_hidden_layers) == (2, 3)
+    for name, weight in two.state_dict().items():
+        torch.testing.assert_close(three.state_dict()[name], weight)
+    unshared = small_config(num_hidden_layers=2, attention_sharing="none", ffn_sharing="all")
+    hf_albert_plus.AlbertPlusForSequenceClassification(unshared).save_pretrained(tmp_path / "unshared")
+    for overrides, message in (
+        ({"num_hidden_layers": 3}, r"as many as they are, got 3 layers of .*: \(3, 1\) blocks where .* of \(2, 1\)"),
+        ({"num_hidden_layers": 1}, r"\(1, 1\) blocks where there are weights of \(2, 1\); leave it out"),
+        ({"hidden_size": 8}, "a directory has its own: exits and num_hidden_layers can be changed, got hidden_size"),
+    ):
+        student = StudentSettings(student=str(tmp_path / "unshared"), overrides=tuple(overrides.items()))
+        with pytest.raises(InvalidInput, match=message):
+            student_architecture(unshared, student)
 
 
 def test_the_list_of_methods_is_the_table(capsys):

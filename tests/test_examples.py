@@ -245,7 +245,8 @@ done
 
 def calls_of(script, *arguments, folder):
     """What a script asks of albert-plus, in its order: the verb and its options. Nothing runs but directories being made."""
-    (folder / "bin").mkdir()
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "notes").unlink(missing_ok=True)
     stand_in = folder / "bin" / "albert-plus"
     stand_in.write_text(_NOTES_ITS_WORDS)
     stand_in.chmod(0o755)
@@ -278,10 +279,9 @@ def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_pa
 
 def test_the_study_of_compression_reads_what_it_made(tmp_path):
     (tmp_path / "text.txt").write_text("text")
-    made, exported = {"org/encoder"}, {}
-    for verb, found in calls_of(
-        "compression-study.sh", "study", "nyu-mll/glue", "org/encoder", "text.txt", folder=tmp_path
-    ):
+    made, exported, measured = {"org/encoder"}, {}, set()
+    calls = calls_of("compression-study.sh", "study", "nyu-mll/glue", "org/encoder", "text.txt", folder=tmp_path)
+    for verb, found in calls + calls_of("compression-measure.sh", "study", "nyu-mll/glue", folder=tmp_path):
         for name in ("model", "teacher", "student", "source", "directory"):
             if found.get(name) is not None and (name, str(found[name])) != ("student", "half"):
                 assert str(found[name]) in made, (verb, name)
@@ -291,7 +291,9 @@ def test_the_study_of_compression_reads_what_it_made(tmp_path):
             for target in found["targets"]:
                 directory, _, runtime = target.partition("=")[2].partition(":")
                 assert runtime in exported[directory] | {""}, target
+                measured.add(directory)
         if found.get("out") is not None:
             assert str(found["out"]) not in made
             made.add(str(found["out"]))
     assert sum(path.startswith("report-") for path in made) == 3
+    assert measured == set(exported)

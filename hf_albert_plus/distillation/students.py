@@ -27,7 +27,8 @@ class StudentSettings:
     Attributes:
         student: `"half"` (all-shared, half the teacher's layers, E ≤ 128), the name of a variant, or a directory: with
             weights these are its start, with a config.json alone it is an architecture.
-        overrides: config fields that replace those of `"half"` or a variant.
+        overrides: config fields that replace those of `"half"` or a variant. Of a directory they can be those of exits, and
+            `num_hidden_layers` where its blocks are shared: an all-shared encoder is as deep as its config says.
         initialise: where the weights start; None takes the method's own start. A directory with weights is its own.
     """
 
@@ -55,15 +56,7 @@ def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusCo
                 got=f"{settings.student} of the family {config.model_type}",
                 repair=f"convert it first: albert-plus convert {settings.student} --out …",
             )
-        exits = {name: value for name, value in overrides.items() if name.startswith("exit_")}
-        others = [name for name in overrides if name not in exits]
-        if others:
-            raise InvalidInput(
-                "--set changes fields of a variant, and a directory has its own",
-                got=", ".join(others),
-                repair="leave them out, or give a variant as --student",
-            )
-        return AlbertPlusConfig(**{**config.to_dict(), **exits}) if exits else config
+        return _reshaped(config, overrides)
     if settings.student not in (HALF, *VARIANTS):
         raise InvalidInput(
             "--student must be a known student or a model directory",
@@ -73,6 +66,27 @@ def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusCo
     if settings.student == HALF:
         return student_of(source, overrides=overrides)
     return variant_of(source, variant=settings.student, overrides=overrides)
+
+
+def _reshaped(config: AlbertPlusConfig, overrides: dict[str, Any]) -> AlbertPlusConfig:
+    """A directory's config with what can be changed and leave every weight its place: exits, and how often shared blocks run."""
+    others = [name for name in overrides if not name.startswith("exit_") and name != "num_hidden_layers"]
+    if others:
+        raise InvalidInput(
+            "--set changes fields of a variant, and a directory has its own: exits and num_hidden_layers can be changed",
+            got=", ".join(others),
+            repair="leave them out, or give a variant as --student",
+        )
+    changed = AlbertPlusConfig(**{**config.to_dict(), **overrides}) if overrides else config
+    blocks = [(max(each.attention_map) + 1, max(each.ffn_map) + 1) for each in (config, changed)]
+    if blocks[0] != blocks[1]:
+        raise InvalidInput(
+            "--set num_hidden_layers must leave a directory's blocks as many as they are",
+            got=f"{changed.num_hidden_layers} layers of attention_sharing={config.attention_sharing!r}, "
+            f"ffn_sharing={config.ffn_sharing!r}: {blocks[1]} blocks where there are weights of {blocks[0]}",
+            repair="leave it out, or give a variant as --student",
+        )
+    return changed
 
 
 def student_config(source: Any, *, task: Task, settings: StudentSettings, method: Method) -> AlbertPlusConfig:

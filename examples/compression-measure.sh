@@ -1,0 +1,25 @@
+#!/bin/bash
+# Scores, times and draws the models of compression-study.sh, every row beside the others in one run: it wants a quiet machine.
+#
+#   examples/compression-measure.sh study nyu-mll/glue
+set -euo pipefail
+glue=$2
+if [ -d "$glue" ]; then glue=$(realpath "$glue"); fi
+cd "$1"
+
+for task in ${TASKS-sst2 mrpc cola}; do
+    rows=("teacher=models/teacher-$task" "teacher-sparse=models/teacher-sparse-$task:onnx")
+    for model in teacher teacher-pruned student student-pruned; do
+        rows+=("$model=models/$model-$task:onnx" "$model=models/$model-$task:onnx-int8")
+    done
+    rows+=("teacher-qat=models/teacher-qat-$task:onnx-int8" "teacher-qat=models/teacher-qat-$task:onnx-qdq")
+    rows+=("teacher-bits=models/teacher-bits-$task:onnx-nbits")
+    exits=()
+    for model in teacher-exits deep-exits deep-pruned-exits; do
+        for precision in onnx onnx-int8; do exits+=("$model=models/$model-$task:$precision" "$model=models/$model-$task:$precision-exits"); done
+    done
+    albert-plus eval "${rows[@]}" "${exits[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \
+        --rounds 5 --json "scores-$task.json"
+    albert-plus bench "${rows[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --json "latency-$task.json"
+    albert-plus report --scores "scores-$task.json" --bench "latency-$task.json" --title "Compression, $task" --data-name "$glue" --out "report-$task"
+done
