@@ -70,15 +70,16 @@ def bench_targets(
     if not shapes and traffic is None:
         raise InvalidInput("a bench needs a load", got="neither shapes nor data", repair="use --shapes 1x16,8x128")
     targets = targets if baseline in targets else [baseline, *targets]
-    for target in targets:
-        if RUNTIMES[target.runtime].leaves_early and (traffic is None or (shapes and target == baseline)):
-            raise InvalidInput(
-                "a graph with exits is timed on real sentences: random tokens leave where they please",
-                got=f"{target.label} {'without --data' if traffic is None else 'as the baseline of --shapes'}",
-                repair="add --data nyu-mll/glue --task NAME"
-                if traffic is None
-                else "use another --baseline, or leave out --shapes",
-            )
+    leaving = [target for target in targets if RUNTIMES[target.runtime].leaves_early]
+    rule = "a graph with exits is timed on real sentences: random tokens leave where they please"
+    if leaving and traffic is None:
+        raise InvalidInput(rule, got=f"{leaving[0].label} without --data", repair="add --data nyu-mll/glue --task NAME")
+    if shapes and baseline in leaving:
+        raise InvalidInput(
+            rule,
+            got=f"{baseline.label} as the baseline of --shapes",
+            repair="use another --baseline, or leave out --shapes",
+        )
     threads = threads or physical_cores()
     engines = {target.label: target.load(threads=threads) for target in targets}
     arithmetic = {target.label: Arithmetic(engines[target.label].config) for target in targets}

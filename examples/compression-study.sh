@@ -46,10 +46,10 @@ for task in ${TASKS-sst2 mrpc cola}; do
         albert-plus export "trained/$model-$task" --to onnx --to onnx-int8 "${on[@]}" --out "models/$model-$task"
     done
 
-    # Exits.
+    # Exits, of models that stay as they are.
     for model in teacher deep deep-pruned; do
-        albert-plus distill --method pabee --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
-            --set exit_head=pooled --learning-rate 5e-5 --out "trained/$model-exits-$task"
+        albert-plus distill --method fastbert --phases exits --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
+            --learning-rate 1e-3 --out "trained/$model-exits-$task"
         albert-plus calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 0.5 --out "trained/$model-calibrated-$task"
         albert-plus export "trained/$model-calibrated-$task" --to onnx --to onnx-int8 --to onnx-exits --to onnx-int8-exits "${on[@]}" \
             --out "models/$model-exits-$task"

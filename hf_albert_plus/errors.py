@@ -34,14 +34,19 @@ class ParityError(AlbertPlusError):
         outputs: for every output its name, differences, cosine, and the inputs of the largest difference.
     """
 
-    def __init__(self, outputs: list[dict[str, Any]], *, what: str, rule: str):
+    def __init__(
+        self,
+        outputs: list[dict[str, Any]],
+        *,
+        what: str,
+        rule: str,
+        repair: str = "check that the model is in fp32 and its weights are finite",
+    ):
         found = "; ".join(
             f"{facts['output']} {facts['max_abs']:.3g} (cosine {facts['cosine']:.4f}) on {facts['inputs']}"
             for facts in outputs
         )
-        super().__init__(
-            f"{what}: {rule}, got {found}; nothing was written: check that the model is in fp32 and its weights are finite"
-        )
+        super().__init__(f"{what}: {rule}, got {found}; nothing was written: {repair}")
         self.outputs, self.what, self.rule = outputs, what, rule
 
 

@@ -124,6 +124,8 @@ def calibrate(
         score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
+        alone = ", ".join(f"{layer}: {points:.1f}" for layer, points in record.result["score_of_exit"].items())
+        notes.print(f"were all rows to leave after layer {alone}")
         for name in ("found_on", "others"):
             facts = record.result[name]
             if facts:

@@ -113,6 +113,9 @@ def calibrate_exits(
             "layers": layers,
             "found_on": _judged(logits_JBC[:, chosen], found.criterion, layers, score, [labels[i] for i in chosen]),
             "others": _judged(logits_JBC[:, others], found.criterion, layers, score, [labels[i] for i in others]),
+            "score_of_exit": {
+                str(layer): score(logits_BC, labels) for layer, logits_BC in zip(layers, logits_JBC, strict=True)
+            },
             "curve": [list(each) for each in found.tried],
             "parameters": classifier.num_parameters(),
             "trained": carried_record(model),
