@@ -38,7 +38,7 @@ for task in ${TASKS-sst2 mrpc cola}; do
     # Heads and columns: those that matter least go, the rest learns from the whole.
     for model in teacher student deep; do
         albert-plus prune --model "trained/$model-$task" "${on[@]}" --heads 0.33 --columns 0.5 --out "trained/$model-cut-$task"
-        albert-plus distill --method kd --teacher "$teacher" --student "trained/$model-cut-$task" "${on[@]}" "${passes[@]}" \
+        albert-plus distill --method kd-hidden --teacher "$teacher" --student "trained/$model-cut-$task" "${on[@]}" "${passes[@]}" \
             --learning-rate 1e-4 --out "trained/$model-pruned-$task"
     done
 
@@ -50,7 +50,7 @@ for task in ${TASKS-sst2 mrpc cola}; do
     for model in teacher deep deep-pruned; do
         albert-plus distill --method fastbert --phases exits --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
             --learning-rate 1e-3 --out "trained/$model-exits-$task"
-        albert-plus calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 0.5 --out "trained/$model-calibrated-$task"
+        albert-plus calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 0.1 --out "trained/$model-calibrated-$task"
         albert-plus export "trained/$model-calibrated-$task" --to onnx --to onnx-int8 --to onnx-exits --to onnx-int8-exits "${on[@]}" \
             --out "models/$model-exits-$task"
     done

@@ -30,7 +30,7 @@ from hf_albert_plus.export.quiet import quiet_loggers
 from hf_albert_plus.glue import reads_token_types
 
 _PROTOBUF_LIMIT = 2**31
-_EXPORTERS = ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters")
+_EXPORTERS = ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters", "onnxscript")
 
 # Passes that make a graph faster, in the order in which they run. None changes what is computed. `albert-plus bench
 # --passes` times each: they are on where they were measured to win, residuals as sums in int8 graphs only.
