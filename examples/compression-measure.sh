@@ -15,7 +15,7 @@ for task in ${TASKS-sst2 mrpc cola}; do
     rows+=("teacher-qat=models/teacher-qat-$task:onnx-int8" "teacher-qat=models/teacher-qat-$task:onnx-qdq")
     rows+=("teacher-bits=models/teacher-bits-$task:onnx-nbits")
     exits=()
-    for model in teacher-exits deep-exits deep-pruned-exits; do
+    for model in teacher-exits deep-exits deep-pooled-exits deep-pruned-exits; do
         for precision in onnx onnx-int8; do exits+=("$model=models/$model-$task:$precision" "$model=models/$model-$task:$precision-exits"); done
     done
     albert-plus eval "${rows[@]}" "${exits[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \

@@ -23,17 +23,24 @@ albert-plus distill "${general[@]}" --set embedding_size=256 --epochs 1 --out tr
 # The same block called six times, to leave early: an all-shared encoder is as deep as its config says.
 albert-plus distill "${general[@]}" --student trained/general --set num_hidden_layers=6 --epochs 0.3 --out trained/general-deep
 
+leave_early() { # MODEL NAME [OPTION…]
+    local model=$1 name=$2
+    shift 2
+    albert-plus distill --method fastbert --phases exits --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
+        --learning-rate 1e-3 "$@" --out "trained/$name"
+    albert-plus calibrate --model "trained/$name" "${on[@]}" --max-drop 0.1 --out "trained/$name-calibrated"
+    albert-plus export "trained/$name-calibrated" --to onnx --to onnx-int8 --to onnx-exits --to onnx-int8-exits "${on[@]}" --out "models/$name"
+}
+
 for task in ${TASKS-sst2 mrpc cola}; do
     on=(--data "$glue" --task "$task")
     passes=(--epochs "${epochs[$task]}")
     teacher=trained/teacher-$task
     albert-plus finetune --model trained/encoder "${on[@]}" --out "$teacher"
-    for model in student deep; do
-        start=trained/general
-        if [ $model = deep ]; then start=trained/general-deep; fi
-        albert-plus distill --method kd --teacher "$teacher" --student $start "${on[@]}" "${passes[@]}" --batch-size 64 \
-            --learning-rate 3e-4 --out "trained/$model-$task"
-    done
+    albert-plus distill --method kd-hidden --teacher "$teacher" --student trained/general "${on[@]}" --epochs $((2 * ${epochs[$task]})) \
+        --batch-size 64 --learning-rate 3e-4 --out "trained/student-$task"
+    albert-plus distill --method kd --teacher "$teacher" --student trained/general-deep "${on[@]}" "${passes[@]}" --batch-size 64 \
+        --learning-rate 3e-4 --out "trained/deep-$task"
 
     # Heads and columns: those that matter least go, the rest learns from the whole.
     for model in teacher student deep; do
@@ -46,14 +53,11 @@ for task in ${TASKS-sst2 mrpc cola}; do
         albert-plus export "trained/$model-$task" --to onnx --to onnx-int8 "${on[@]}" --out "models/$model-$task"
     done
 
-    # Exits, of models that stay as they are.
-    for model in teacher deep deep-pruned; do
-        albert-plus distill --method fastbert --phases exits --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
-            --learning-rate 1e-3 --out "trained/$model-exits-$task"
-        albert-plus calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 0.1 --out "trained/$model-calibrated-$task"
-        albert-plus export "trained/$model-calibrated-$task" --to onnx --to onnx-int8 --to onnx-exits --to onnx-int8-exits "${on[@]}" \
-            --out "models/$model-exits-$task"
-    done
+    # Exits, of models that stay as they are; with a linear classifier on the first token each, the deep student's can be a loop.
+    leave_early teacher "teacher-exits-$task"
+    leave_early deep "deep-exits-$task"
+    leave_early deep-pruned "deep-pruned-exits-$task"
+    leave_early deep "deep-pooled-exits-$task" --set exit_head=pooled
 
     # Few bits, and zeros.
     albert-plus qat --model "$teacher" "${on[@]}" "${passes[@]}" --out "trained/teacher-qat-$task"
