@@ -123,7 +123,8 @@ def build_table(
             if row["task"] in of_label:
                 raise InvalidInput(
                     "a row must have one score a task",
-                    got=f"two of {label!r} on {row['task']}",
+                    got=f"two of {label!r} on {row['task']}"
+                    + (f": {row['label']!r} is the same file" if row["label"] != label else ""),
                     repair="give each --scores file once, and each model one name",
                 )
             of_label[row["task"]] = row

@@ -9,14 +9,14 @@ cd "$1"
 
 for task in ${TASKS-sst2 mrpc cola}; do
     rows=("teacher=models/teacher-$task" "teacher-sparse=models/teacher-sparse-$task:onnx")
-    for model in teacher teacher-pruned student student-pruned; do
+    for model in teacher teacher-pruned student student-pruned deep deep-pruned; do
         rows+=("$model=models/$model-$task:onnx" "$model=models/$model-$task:onnx-int8")
     done
     rows+=("teacher-qat=models/teacher-qat-$task:onnx-int8" "teacher-qat=models/teacher-qat-$task:onnx-qdq")
     rows+=("teacher-bits=models/teacher-bits-$task:onnx-nbits")
     exits=()
-    for model in teacher-exits deep-exits deep-pooled-exits deep-pruned-exits; do
-        for precision in onnx onnx-int8; do exits+=("$model=models/$model-$task:$precision" "$model=models/$model-$task:$precision-exits"); done
+    for model in teacher-exits deep-exits deep-pooled-exits deep-pruned-exits student-pruned-exits; do
+        exits+=("$model=models/$model-$task:onnx-exits" "$model=models/$model-$task:onnx-int8-exits")
     done
     albert-plus eval "${rows[@]}" "${exits[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \
         --rounds 5 --json "scores-$task.json"

@@ -29,7 +29,7 @@ leave_early() { # MODEL NAME [OPTION…]
     albert-plus distill --method fastbert --phases exits --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
         --learning-rate 1e-3 "$@" --out "trained/$name"
     albert-plus calibrate --model "trained/$name" "${on[@]}" --max-drop 0.1 --out "trained/$name-calibrated"
-    albert-plus export "trained/$name-calibrated" --to onnx --to onnx-int8 --to onnx-exits --to onnx-int8-exits "${on[@]}" --out "models/$name"
+    albert-plus export "trained/$name-calibrated" --to onnx-exits --to onnx-int8-exits "${on[@]}" --out "models/$name"
 }
 
 for task in ${TASKS-sst2 mrpc cola}; do
@@ -49,14 +49,15 @@ for task in ${TASKS-sst2 mrpc cola}; do
             --learning-rate 1e-4 --out "trained/$model-pruned-$task"
     done
 
-    for model in teacher teacher-pruned student student-pruned; do
+    for model in teacher teacher-pruned student student-pruned deep deep-pruned; do
         albert-plus export "trained/$model-$task" --to onnx --to onnx-int8 "${on[@]}" --out "models/$model-$task"
     done
 
-    # Exits, of models that stay as they are; with a linear classifier on the first token each, the deep student's can be a loop.
+    # Exits, of models that stay as they are: branches, and for one of them a linear classifier on the first token instead.
     leave_early teacher "teacher-exits-$task"
     leave_early deep "deep-exits-$task"
     leave_early deep-pruned "deep-pruned-exits-$task"
+    leave_early student-pruned "student-pruned-exits-$task"
     leave_early deep "deep-pooled-exits-$task" --set exit_head=pooled
 
     # Few bits, and zeros.

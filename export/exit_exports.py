@@ -12,7 +12,7 @@ from hf_albert_plus.compression.exits import Criterion, run_with_exits
 from hf_albert_plus.errors import InvalidInput, ParityError
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.exit_graph import assemble_loop, assemble_segments
-from hf_albert_plus.export.exit_parts import export_segments, export_start, export_step, steps_of
+from hf_albert_plus.export.exit_parts import branch_weights, export_segments, export_start, export_step, steps_of
 from hf_albert_plus.export.int8 import quantise
 from hf_albert_plus.export.parity import Difference, check_parity, onnx_runner
 from hf_albert_plus.export.runtimes import RUNTIMES
@@ -94,8 +94,8 @@ def _forms(work: "Work", criterion: Criterion, *, is_int8: bool) -> tuple[Forms,
             forms[form] = assemble_segments(start, after, model, **rule), counts
             continue
         if is_int8:
-            # The heads of all exits are one tensor, of which each step takes its own.
-            counts["weight_products"] += 1
+            # The heads of all exits are one tensor, or one for each product of a branch, of which each step takes its own.
+            counts["weight_products"] += 1 + sum(stacked.dim() == 3 for stacked in branch_weights(model).values())
             counts["kept_fp32"].append("exits")
         forms[form] = assemble_loop(start, after[0], model, **rule), counts
     return forms, why

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy
 import onnx
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from hf_albert_plus.compression.exits.criteria import Kind
-from hf_albert_plus.export.exit_parts import segments_of, steps_of
+from hf_albert_plus.export.exit_parts import branch_weights, segments_of, steps_of
 from hf_albert_plus.export.exit_rules import RULES, THRESHOLD
 
 _FLOAT, _INT, _BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -50,7 +51,9 @@ def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold:
     steps = steps_of(model.config)
     inner = _prefixed(onnx.load(step), "step")
     add = _Nodes("exit", outer=[value.name for value in inner.graph.input])
-    heads = [*(exit_.classifier for exit_ in model.exits), model.classifier]
+    branches = branch_weights(model)
+    # A branch says what it says within the step; the last layer has the model's classifier.
+    heads = [*(exit_.classifier for exit_ in model.exits if not branches), model.classifier]
     add.constants |= {
         "weights": numpy.stack([head.weight.detach().numpy().T for head in heads]),
         "biases": numpy.stack([head.bias.detach().numpy() for head in heads]),
@@ -59,20 +62,25 @@ def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold:
         "layers_a_step": numpy.asarray(steps.layers, dtype=numpy.int64),
         "last_step": numpy.asarray(steps.count - 1, dtype=numpy.int64),
     }
+    take = _take_branch(branches)
     number = "iteration" if len(heads) > 1 else "first"
     add("Gather", ["weights", number], "weight", axis=0)
     add("Gather", ["biases", number], "bias", axis=0)
     add("MatMul", ["step/pooled", "weight"], "product")
-    add("Add", ["product", "bias"], "said")
+    add("Equal", ["iteration", "last_step"], "is_last")
+    if branches:
+        add("Add", ["product", "bias"], "said_last")
+        add("Where", ["is_last", "said_last", "step/branch_said"], "said")
+    else:
+        add("Add", ["product", "bias"], "said")
     add("Add", ["iteration", "one_step"], "steps_run")
     add("Mul", ["steps_run", "layers_a_step"], "layers_run")
-    add("Equal", ["iteration", "last_step"], "is_last")
     carried = _leave(add, model.config, kind, step="step", state="exit")
     add("Size", ["exit/kept_places"], "left")
     add("Greater", ["left", "none"], "go_on")
     given = ["step/hidden", "step/attention_mask", *(f"exit/{name}" for name in _CARRIED[2:])]
     body = helper.make_graph(
-        [*inner.graph.node, *add.nodes],
+        [*take.nodes, *inner.graph.node, *add.nodes],
         "step",
         [
             helper.make_tensor_value_info("exit/iteration", _INT, []),
@@ -80,7 +88,7 @@ def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold:
             *_values(given, model.config, "n"),
         ],
         [helper.make_tensor_value_info("exit/go_on", _BOOL, []), *_values(carried, model.config, "n_left")],
-        [*inner.graph.initializer, *add.initializers()],
+        [*inner.graph.initializer, *take.initializers(), *add.initializers()],
     )
     around = _Nodes("loop")
     around.constants |= {"steps": numpy.asarray(steps.count, dtype=numpy.int64), "go": numpy.asarray(True)}
@@ -88,6 +96,19 @@ def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold:
     around("Loop", ["steps", "go", *begun], *(f"after_{name}" for name in _CARRIED), body=body)
     found = ("loop/after_logits_so_far", "loop/after_layers_so_far")
     return _whole(start, around, model.config, parts=[inner], threshold=threshold, found=found)
+
+
+def _take_branch(weights: dict[str, torch.Tensor]) -> _Nodes:
+    """The weights of a step's branch out of all; the last step, which has none, takes the one before."""
+    take = _Nodes("branch")
+    if not weights:
+        return take
+    take.constants["last"] = numpy.asarray(len(next(iter(weights.values()))) - 1, dtype=numpy.int64)
+    take("Min", ["exit/iteration", "last"], "number")
+    for name, stacked in weights.items():
+        take.constants[name] = stacked.numpy()
+        take("Gather", [name, "number"], f"step/{name}", axis=0)
+    return take
 
 
 def assemble_segments(

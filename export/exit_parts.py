@@ -3,6 +3,7 @@
 n rows, S tokens, H hidden, C classes, J exits with the last layer's classifier.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,12 @@ def steps_of(config: Any) -> Steps:
     """How a config's layers and exits repeat.
 
     Raises:
-        InvalidInput: they do not, or exits compute more than a product on the pooled first token.
+        InvalidInput: they do not.
     """
-    repair = (
-        "use its segments, or train exits with --set exit_head=pooled or shared after every layer of a shared encoder"
-    )
+    repair = "use its segments, or train exits after every layer of a shared encoder"
     layers = list(config.exit_layers or ())
     if not layers:
         raise InvalidInput("a loop needs exits", got="none", repair=repair)
-    if config.exit_head == "branch":
-        raise InvalidInput("a loop needs exits that are pooled or shared", got="branches of their own", repair=repair)
     size, depth = layers[0], config.num_hidden_layers
     if layers != list(range(size, depth, size)) or depth % size:
         raise InvalidInput(f"a loop over {depth} layers needs exits at even distances", got=layers, repair=repair)
@@ -88,6 +85,17 @@ class _Step(_Layers):
         return hidden, self.model.albert_plus.pool(hidden[:, 0])
 
 
+class _BranchStep(_Step):
+    """A step that takes the weights of its branch too, and also gives what the branch says, `[n, C]`."""
+
+    def forward(  # type: ignore[override]
+        self, hidden: torch.Tensor, attention_mask: torch.Tensor, weights: list[torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        hidden, pooled = super().forward(hidden, attention_mask)
+        given = dict(zip(self.model.exits[0].state_dict(), weights, strict=True))
+        return hidden, pooled, torch.func.functional_call(self.model.exits[0], given, (hidden, attention_mask))
+
+
 class _Segment(_Layers):
     """Hidden states and mask -> those after the layers, and what the exit there says, `[n, C]`."""
 
@@ -113,12 +121,21 @@ def export_start(model: Any, path: Path) -> Path:
     return _export(_Start(model), given, path, inputs=["input_ids", "token_type_ids"][: len(given)], outputs=["hidden"])
 
 
+def branch_weights(model: Any) -> dict[str, torch.Tensor]:
+    """The weights of all branches by the name that a step takes them under, each `[J - 1, …]`; none where exits are no branches."""
+    if model.config.exit_head != "branch":
+        return {}
+    states = [branch.state_dict() for branch in model.exits]
+    return {name.replace(".", "_"): torch.stack([state[name] for state in states]) for name in states[0]}
+
+
 def export_step(model: Any, path: Path) -> Path:
     """The fp32 graph of one step of a loop."""
-    step = _Step(model, 0, steps_of(model.config).layers)
-    return _export(
-        step, _hidden(model.config), path, inputs=["hidden", "attention_mask"], outputs=["next_hidden", "pooled"]
-    )
+    weights = {name: stacked[0] for name, stacked in branch_weights(model).items()}
+    step = (_BranchStep if weights else _Step)(model, 0, steps_of(model.config).layers)
+    outputs = ["next_hidden", "pooled", *(["branch_said"] if weights else [])]
+    inputs = ["hidden", "attention_mask", *weights]
+    return _export(step, _hidden(model.config), path, inputs=inputs, outputs=outputs, weights=list(weights.values()))
 
 
 def export_segments(model: Any, directory: Path) -> list[Path]:
@@ -152,17 +169,21 @@ def _hidden(config: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return hidden, mask
 
 
-def _export(module: Any, given: Any, path: Path, *, inputs: list[str], outputs: list[str]) -> Path:
+def _export(
+    module: Any, given: Any, path: Path, *, inputs: list[str], outputs: list[str], weights: Sequence[torch.Tensor] = ()
+) -> Path:
+    """`weights` are given too, behind the inputs of rows and tokens, and keep their sizes."""
     model = module.model
     config = model.config
     axes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("tokens", max=longest_input(config))}
+    shapes: Any = (*[axes] * len(given), *([[None] * len(weights)] if weights else []))
     was = config._attn_implementation
     model.eval().set_attn_implementation("eager")
     try:
         with quiet_exporters():
             program: Any = torch.onnx.export(
-                module.eval(), given, dynamo=True, input_names=inputs, output_names=outputs,
-                dynamic_shapes=(axes,) * len(given), opset_version=18,
+                module.eval(), (*given, *([list(weights)] if weights else [])), dynamo=True, input_names=inputs, output_names=outputs,
+                dynamic_shapes=shapes, opset_version=18,
             )  # fmt: skip
     finally:
         model.set_attn_implementation(was)
@@ -171,4 +192,4 @@ def _export(module: Any, given: Any, path: Path, *, inputs: list[str], outputs: 
     return path
 
 
-__all__ = ["Steps", "export_segments", "export_start", "export_step", "segments_of", "steps_of"]
+__all__ = ["Steps", "branch_weights", "export_segments", "export_start", "export_step", "segments_of", "steps_of"]

@@ -22,9 +22,9 @@ from tests.conftest import invoke
 
 @pytest.fixture(scope="module", params=["loop", "segments"])
 def with_exits(request, classifier_dir, data_dir, tmp_path_factory):
-    """An all-shared classifier with exits on its pooler, or with branches; the loop's is told to lose as much as it likes."""
+    """An all-shared classifier with exits on its pooler after every layer, or with a branch where no loop ends."""
     folder, head = tmp_path_factory.mktemp("exits"), {"loop": "pooled", "segments": "branch"}[request.param]
-    layers = [1, 2, 3] if request.param == "loop" else [2]
+    layers = [1, 2, 3] if request.param == "loop" else [3]
     invoke("distill", "--method", "fastbert", "--phases", "exits", "--teacher", classifier_dir, "--student", classifier_dir,
            "--data", data_dir, "--task", "sst2", "--epochs", 3, "--learning-rate", 1e-2, "--max-length", 32, "--precision", "fp32", "--set",
            f"exit_head={head}", "--set", f"exit_layers={layers}", "--out", folder / "exits")  # fmt: skip
@@ -224,5 +224,5 @@ def test_the_faster_form_is_taken_where_there_are_two(with_exits, data_dir, tmp_
 def test_a_loop_that_cannot_be_is_refused(with_exits, data_dir, tmp_path):
     folder, _ = with_exits
     invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
-    with pytest.raises(InvalidInput, match="a loop needs exits that are pooled or shared"):
+    with pytest.raises(InvalidInput, match="a loop over 4 layers needs exits at even distances"):
         invoke("export", tmp_path / "c", "--to", "onnx-exits", "--exit-form", "loop", "--out", tmp_path / "no")

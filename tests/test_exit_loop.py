@@ -12,7 +12,7 @@ from hf_albert_plus.compression.exits import Criterion, taken_exits
 from hf_albert_plus.compression.exits.criteria import confidence, normalised_entropy
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exit_graph import assemble_loop, assemble_segments
-from hf_albert_plus.export.exit_parts import Steps, export_segments, export_start, export_step, steps_of
+from hf_albert_plus.export.exit_parts import Steps, branch_weights, export_segments, export_start, export_step, steps_of
 from hf_albert_plus.export.exit_rules import THRESHOLD
 from hf_albert_plus.export.int8 import quantise
 from hf_albert_plus.export.sessions import open_session
@@ -26,11 +26,18 @@ GRID = {
     "no token types, no pooler": {"exit_head": "shared", "type_vocab_size": 0, "pooler": "none", "hidden_act": "relu"},
     "E = H, binary": {"exit_head": "pooled", "embedding_size": 32, "num_labels": 2},
     "bottleneck": {"exit_head": "pooled", "bottleneck_size": 16, "norm_type": "no_norm", "num_feedforward_networks": 2},
+    "branches": {"exit_head": "branch"},
+    "branches, two layers a step": {
+        "exit_head": "branch",
+        "exit_layers": [2],
+        "attention_sharing": "cycle:2",
+        "num_labels": 2,
+    },
     "pruned": {"exit_head": "pooled", "block_attention_heads": [3], "block_intermediate_sizes": [16]},
 }
 
 
-# What is no loop: exits with attention of their own, blocks of their own, uneven distances.
+# What is no loop: blocks of their own, uneven distances.
 SEGMENTED = {
     "branches, pruned": {
         "exit_head": "branch", "exit_layers": [1, 3], "ffn_sharing": "none", "block_intermediate_sizes": [8, 16, 24, 48],
@@ -129,6 +136,7 @@ def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
     inputs = inputs_of(model, batch=6)
     proto = assemble_loop(tmp_path / "start.onnx", tmp_path / "step.onnx", model, kind="entropy", threshold=0.5)
     first, once = (open_session(tmp_path / f"{name}.onnx", threads=1) for name in ("start", "step"))
+    branches = branch_weights(model)
     heads = [*(exit_.classifier for exit_ in model.exits), model.classifier]
     steps = steps_of(model.config)
     for row in range(6):
@@ -138,7 +146,11 @@ def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
         (hidden,) = first.run(None, {name: feed[name] for name in feed if name != "attention_mask"})
         said = []
         for number in range(steps.count):
-            hidden, pooled = once.run(None, {"hidden": hidden, "attention_mask": mask})
+            branch = {name: stacked[min(number, len(stacked) - 1)].numpy() for name, stacked in branches.items()}
+            hidden, pooled, *branch_said = once.run(None, {"hidden": hidden, "attention_mask": mask, **branch})
+            if branch and number < steps.count - 1:
+                said.append(torch.from_numpy(branch_said[0]))
+                continue
             with torch.no_grad():
                 said.append(heads[min(number, len(heads) - 1)](torch.from_numpy(pooled)))
         logits_JBC = torch.stack(said)
@@ -158,7 +170,6 @@ def test_steps_by_hand():
     ("fields", "message"),
     [
         ({"exit_layers": None}, "a loop needs exits, got none; use its segments"),
-        ({"exit_head": "branch"}, "a loop needs exits that are pooled or shared, got branches of their own"),
         ({"exit_layers": [1, 3]}, r"a loop over 4 layers needs exits at even distances, got \[1, 3\]"),
         ({"exit_layers": [3]}, r"a loop over 4 layers needs exits at even distances, got \[3\]"),
         (

@@ -124,8 +124,10 @@ def calibrate(
         score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
-        alone = ", ".join(f"{layer}: {points:.1f}" for layer, points in record.result["score_of_exit"].items())
-        notes.print(f"were all rows to leave after layer {alone}")
+        alone = record.result.get("score_of_exit", {})  # which records of earlier versions do not have
+        if alone:
+            said = ", ".join(f"{layer}: {points:.1f}" for layer, points in alone.items())
+            notes.print(f"were all rows to leave after layer {said}")
         for name in ("found_on", "others"):
             facts = record.result[name]
             if facts:
