@@ -23,6 +23,12 @@ _FLOAT, _INT, _BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 # What goes from exit to exit: hidden states, mask, places in the caller's batch, last prediction and how often it was the same, of the
 # rows that are left; logits and layers of all.
 _CARRIED = ("hidden", "attention_mask", "places", "last_prediction", "same", "logits_so_far", "layers_so_far")
+_ANSWERS = _CARRIED[-2:]
+
+
+def _carried(kind: Kind) -> tuple[str, ...]:
+    """What a rule needs of it: patience alone looks back."""
+    return tuple(name for name in _CARRIED if kind == "patience" or name not in ("last_prediction", "same"))
 
 
 class _Nodes:
@@ -75,25 +81,26 @@ def assemble_loop(start: Path, step: Path, model: Any, *, kind: Kind, threshold:
         add("Add", ["product", "bias"], "said")
     add("Add", ["iteration", "one_step"], "steps_run")
     add("Mul", ["steps_run", "layers_a_step"], "layers_run")
-    carried = _leave(add, model.config, kind, step="step", state="exit")
+    carried = _leave(add, model.config, kind, step="step", state="exit", is_last="is_last")
     add("Size", ["exit/kept_places"], "left")
     add("Greater", ["left", "none"], "go_on")
-    given = ["step/hidden", "step/attention_mask", *(f"exit/{name}" for name in _CARRIED[2:])]
+    names = _carried(kind)
+    given = ["step/hidden", "step/attention_mask", *(f"exit/{name}" for name in names[2:])]
     body = helper.make_graph(
         [*take.nodes, *inner.graph.node, *add.nodes],
         "step",
         [
             helper.make_tensor_value_info("exit/iteration", _INT, []),
             helper.make_tensor_value_info("exit/going_on", _BOOL, []),
-            *_values(given, model.config, "n"),
+            *_values(names, given, model.config, "n"),
         ],
-        [helper.make_tensor_value_info("exit/go_on", _BOOL, []), *_values(carried, model.config, "n_left")],
+        [helper.make_tensor_value_info("exit/go_on", _BOOL, []), *_values(names, carried, model.config, "n_left")],
         [*inner.graph.initializer, *take.initializers(), *add.initializers()],
     )
     around = _Nodes("loop")
     around.constants |= {"steps": numpy.asarray(steps.count, dtype=numpy.int64), "go": numpy.asarray(True)}
-    begun = _begin(around, model.config)
-    around("Loop", ["steps", "go", *begun], *(f"after_{name}" for name in _CARRIED), body=body)
+    begun = _begin(around, model.config, kind)
+    around("Loop", ["steps", "go", *begun], *(f"after_{name}" for name in names), body=body)
     found = ("loop/after_logits_so_far", "loop/after_layers_so_far")
     return _whole(start, around, model.config, parts=[inner], threshold=threshold, found=found)
 
@@ -116,13 +123,13 @@ def assemble_segments(
 ) -> onnx.ModelProto:
     """A row of `If`s over segments, of fp32 or quantised products."""
     around = _Nodes("segments")
-    state = _begin(around, model.config)
+    state = _begin(around, model.config, kind)
     around.constants["none"] = numpy.asarray(0, dtype=numpy.int64)
     parts = [_prefixed(onnx.load(path), f"segment_{number}") for number, path in enumerate(segments)]
     shared = _take_shared(parts)
     for number, (part, (_, end)) in enumerate(zip(parts, segments_of(model.config), strict=True)):
         state = _segment(around, part, model.config, kind, state, number=number, end=end)
-    found = (state[-2], state[-1])
+    found = (state[0], state[1])
     return _whole(start, around, model.config, parts=parts, threshold=threshold, found=found, shared=shared)
 
 
@@ -150,67 +157,93 @@ def _take_shared(parts: Sequence[onnx.ModelProto]) -> list[onnx.TensorProto]:
 def _segment(
     around: _Nodes, part: onnx.ModelProto, config: Any, kind: Kind, state: list[str], *, number: int, end: int
 ) -> list[str]:
-    """One `If`: the segment where rows are left, else what came in. The names of what goes on."""
-    prefix = f"segment_{number}"
+    """One `If`: the segment where rows are left, else what came in. The names of what goes on; behind the last segment only what
+    was answered does."""
+    prefix, is_last = f"segment_{number}", end == config.num_hidden_layers
     add = _Nodes(f"exit_{number}")
     for name, value in zip(("hidden", "attention_mask"), state[:2], strict=True):
         add.nodes.append(helper.make_node("Identity", [value], [f"{prefix}/{name}"], name=f"{prefix}/{name}_node"))
     add.nodes += part.graph.node
-    for name, value in zip(_CARRIED[2:], state[2:], strict=True):
+    for name, value in zip(_carried(kind)[2:], state[2:], strict=True):
         add("Identity", [value], name)
     add("Identity", [f"{prefix}/said"], "said")
     add.constants |= {
         "layers_run": numpy.asarray(end, dtype=numpy.int64),
-        "is_last": numpy.asarray(end == config.num_hidden_layers),
         "one_step": numpy.asarray(1, dtype=numpy.int64),
     }
-    carried = _leave(add, config, kind, step=prefix, state=add.prefix)
+    carried = _answer(add, "places", "said") if is_last else _leave(add, config, kind, step=prefix, state=add.prefix)
+    after = _ANSWERS if is_last else _carried(kind)
     runs = helper.make_graph(
-        add.nodes, "segment", [], _values(carried, config, "n_left"), [*part.graph.initializer, *add.initializers()]
+        add.nodes,
+        "segment",
+        [],
+        _values(after, carried, config, "n_left"),
+        [*part.graph.initializer, *add.initializers()],
     )
-    passed = [f"passed_{number}/{name}" for name in _CARRIED]
+    passed = [f"passed_{number}/{name}" for name in after]
     passes = helper.make_graph(
-        [helper.make_node("Identity", [value], [name]) for value, name in zip(state, passed, strict=True)],
+        [
+            helper.make_node("Identity", [value], [name])
+            for value, name in zip(state[-len(after) :], passed, strict=True)
+        ],
         "nobody",
         [],
-        _values(passed, config, "n_left"),
+        _values(after, passed, config, "n_left"),
     )
     around("Size", [state[2]], f"left_{number}")
     around("Greater", [f"left_{number}", "none"], f"any_left_{number}")
-    names = [f"after_{number}_{name}" for name in _CARRIED]
+    names = [f"after_{number}_{name}" for name in after]
     around("If", [f"any_left_{number}"], *names, then_branch=runs, else_branch=passes)
     return [around.named(name) for name in names]
 
 
-def _leave(add: _Nodes, config: Any, kind: Kind, *, step: str, state: str) -> list[str]:
-    """Who leaves with what the exit said, and what is left of everything: the names of what goes on."""
+def _leave(add: _Nodes, config: Any, kind: Kind, *, step: str, state: str, is_last: str | None = None) -> list[str]:
+    """Who leaves with what the exit said, and what is left of everything: the names of what goes on.
+
+    Args:
+        is_last: name of what says whether this is the last exit, which all leave by.
+    """
     add.constants |= {"none": numpy.asarray(0, dtype=numpy.int64), "column": numpy.asarray([1], dtype=numpy.int64)}
     RULES[kind](add, add.constants, config.num_labels)
-    add("Or", ["may_leave", "is_last"], "leaves")
-    add("Not", ["leaves"], "stays")
-    add("Compress", ["places", "leaves"], "leaving", axis=0)
-    add("Compress", ["said", "leaves"], "leaving_said", axis=0)
-    add("Unsqueeze", ["leaving", "column"], "leaving_rows")
-    add("ScatterND", ["logits_so_far", "leaving_rows", "leaving_said"], "logits_now")
-    add("Shape", ["leaving"], "leaving_shape")
+    leaves = "may_leave" if is_last is None else add("Or", ["may_leave", is_last], "leaves")
+    add("Not", [leaves], "stays")
+    add("Compress", ["places", leaves], "leaving", axis=0)
+    add("Compress", ["said", leaves], "leaving_said", axis=0)
+    answered = _answer(add, "leaving", "leaving_said")
+    now = {"hidden": f"{step}/next_hidden", "attention_mask": f"{step}/attention_mask", "places": "places",
+           "last_prediction": "prediction", "same": "same_now"}  # fmt: skip
+    kept = [name for name in _carried(kind) if name in now]
+    for name in kept:
+        add("Compress", [now[name], "stays"], f"kept_{name}", axis=0)
+    return [*(f"{state}/kept_{name}" for name in kept), *answered]
+
+
+def _answer(add: _Nodes, places: str, said: str) -> list[str]:
+    """Puts what was said to the rows that leave in their places: the names of the logits and layers of all."""
+    add.constants["column"] = numpy.asarray([1], dtype=numpy.int64)
+    add("Unsqueeze", [places, "column"], "leaving_rows")
+    add("ScatterND", ["logits_so_far", "leaving_rows", said], "logits_now")
+    add("Shape", [places], "leaving_shape")
     add("Expand", ["layers_run", "leaving_shape"], "leaving_layers")
     add("ScatterND", ["layers_so_far", "leaving_rows", "leaving_layers"], "layers_now")
-    left = {"kept_hidden": f"{step}/next_hidden", "kept_mask": f"{step}/attention_mask", "kept_places": "places",
-            "kept_prediction": "prediction", "kept_same": "same_now"}  # fmt: skip
-    for name, value in left.items():
-        add("Compress", [value, "stays"], name, axis=0)
-    return [f"{state}/{name}" for name in (*left, "logits_now", "layers_now")]
+    return [f"{add.prefix}/logits_now", f"{add.prefix}/layers_now"]
 
 
-def _values(names: Sequence[str], config: Any, rows: str) -> list[onnx.ValueInfoProto]:
-    """What is carried, under these names."""
-    prediction = _FLOAT if config.num_labels == 1 else _INT
-    shapes = [(_FLOAT, [rows, "tokens", config.hidden_size]), (_INT, [rows, "tokens"]), (_INT, [rows]), (prediction, [rows]),
-              (_INT, [rows]), (_FLOAT, ["batch", config.num_labels]), (_INT, ["batch"])]  # fmt: skip
-    return [helper.make_tensor_value_info(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+def _values(kinds: Sequence[str], names: Sequence[str], config: Any, rows: str) -> list[onnx.ValueInfoProto]:
+    """What is carried of these kinds, under these names."""
+    shapes: dict[str, tuple[int, list[Any]]] = {
+        "hidden": (_FLOAT, [rows, "tokens", config.hidden_size]),
+        "attention_mask": (_INT, [rows, "tokens"]),
+        "places": (_INT, [rows]),
+        "last_prediction": (_FLOAT if config.num_labels == 1 else _INT, [rows]),
+        "same": (_INT, [rows]),
+        "logits_so_far": (_FLOAT, ["batch", config.num_labels]),
+        "layers_so_far": (_INT, ["batch"]),
+    }
+    return [helper.make_tensor_value_info(name, *shapes[kind]) for kind, name in zip(kinds, names, strict=True)]
 
 
-def _begin(add: _Nodes, config: Any) -> list[str]:
+def _begin(add: _Nodes, config: Any, kind: Kind) -> list[str]:
     """What is carried at first: everyone is there, and nothing was said."""
     add.constants |= {
         "classes": numpy.asarray([config.num_labels], dtype=numpy.int64),
@@ -223,12 +256,15 @@ def _begin(add: _Nodes, config: Any) -> list[str]:
     add("Range", ["zero", "rows_number", "one"], "places")
     add("Concat", ["rows", "classes"], "logits_shape", axis=0)
     add("ConstantOfShape", ["logits_shape"], "logits", value=_filled(0.0))
-    # No class, or no number, that a first exit could agree with.
-    nothing: float = float("inf") if config.num_labels == 1 else -1
-    for name, value in (("prediction", nothing), ("same", 0), ("layers", 0)):
-        add("ConstantOfShape", ["rows"], name, value=_filled(value))
-    begun = ("places", "prediction", "same", "logits", "layers")
-    return ["start/hidden", "attention_mask", *(add.named(name) for name in begun)]
+    add("ConstantOfShape", ["rows"], "layers", value=_filled(0))
+    looking_back = []
+    if kind == "patience":
+        # No class, or no number, that a first exit could agree with.
+        nothing: float = float("inf") if config.num_labels == 1 else -1
+        add("ConstantOfShape", ["rows"], "prediction", value=_filled(nothing))
+        add("ConstantOfShape", ["rows"], "same", value=_filled(0))
+        looking_back = ["prediction", "same"]
+    return ["start/hidden", "attention_mask", *map(add.named, ["places", *looking_back, "logits", "layers"])]
 
 
 def _whole(

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.graph import quiet_exporters, save_graph, tidy
+from hf_albert_plus.export.graph import FP32_PASSES, apply_passes, quiet_exporters, save_graph, tidy
 from hf_albert_plus.export.inputs import longest_input
 
 
@@ -108,6 +108,13 @@ class _Segment(_Layers):
         return hidden, self.model.exit(self.exit, hidden, attention_mask)
 
 
+class _LastSegment(_Segment):
+    """What the classifier says after the last layers, `[n, C]`: nobody goes on."""
+
+    def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(hidden, attention_mask)[1]
+
+
 def segments_of(config: Any) -> list[tuple[int, int]]:
     """The layers from one exit to the next, from 0: first, and one past the last."""
     ends = [*(config.exit_layers or ()), config.num_hidden_layers]
@@ -140,19 +147,14 @@ def export_step(model: Any, path: Path) -> Path:
 
 def export_segments(model: Any, directory: Path) -> list[Path]:
     """The fp32 graphs of all segments, `segment_0.onnx` and on."""
-    paths = []
-    for number, (first, end) in enumerate(segments_of(model.config)):
-        segment = _Segment(model, first, end, number)
+    paths, ends = [], segments_of(model.config)
+    for number, (first, end) in enumerate(ends):
+        is_last = number == len(ends) - 1
+        segment = (_LastSegment if is_last else _Segment)(model, first, end, number)
         path = directory / f"segment_{number}.onnx"
-        paths.append(
-            _export(
-                segment,
-                _hidden(model.config),
-                path,
-                inputs=["hidden", "attention_mask"],
-                outputs=["next_hidden", "said"],
-            )
-        )
+        outputs = ["said"] if is_last else ["next_hidden", "said"]
+        given = _hidden(model.config)
+        paths.append(_export(segment, given, path, inputs=["hidden", "attention_mask"], outputs=outputs))
     return paths
 
 
@@ -188,6 +190,7 @@ def _export(
     finally:
         model.set_attn_implementation(was)
     tidy(program.model, ("rows", "tokens"))
+    apply_passes(program.model, FP32_PASSES)
     save_graph(program.model, path)
     return path
 

@@ -21,8 +21,6 @@ def _predicts(node: Add) -> None:
 def _entropy(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> None:
     constants["log_classes"] = numpy.asarray(numpy.log(classes), dtype=numpy.float32)
     constants["class_axis"] = numpy.asarray([-1], dtype=numpy.int64)
-    _predicts(node)
-    node("Identity", ["same"], "same_now")
     node("LogSoftmax", ["said"], "log_probability", axis=-1)
     node("Exp", ["log_probability"], "probability")
     node("Mul", ["probability", "log_probability"], "terms")
@@ -34,8 +32,6 @@ def _entropy(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> No
 
 def _confidence(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> None:
     constants["class_axis"] = numpy.asarray([-1], dtype=numpy.int64)
-    _predicts(node)
-    node("Identity", ["same"], "same_now")
     node("Softmax", ["said"], "probability", axis=-1)
     node("ReduceMax", ["probability", "class_axis"], "largest", keepdims=0)
     node("GreaterOrEqual", ["largest", THRESHOLD], "may_leave")
