@@ -24,6 +24,8 @@ _FLOAT, _INT, _BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 # rows that are left; logits and layers of all.
 _CARRIED = ("hidden", "attention_mask", "places", "last_prediction", "same", "logits_so_far", "layers_so_far")
 _ANSWERS = _CARRIED[-2:]
+# Values that a tensor has, to be stored once for several segments: onnxruntime fuses a GELU or a mask by constants that it sees beside it.
+_LEAST_SHARED = 64
 
 
 def _carried(kind: Kind) -> tuple[str, ...]:
@@ -138,7 +140,10 @@ def _take_shared(parts: Sequence[onnx.ModelProto]) -> list[onnx.TensorProto]:
     found: dict[tuple[Any, ...], list[tuple[onnx.ModelProto, onnx.TensorProto]]] = {}
     for part in parts:
         for tensor in part.graph.initializer:
-            key = (tensor.data_type, tuple(tensor.dims), numpy_helper.to_array(tensor).tobytes())
+            value = numpy_helper.to_array(tensor)
+            if value.size < _LEAST_SHARED:
+                continue
+            key = (tensor.data_type, tuple(tensor.dims), value.tobytes())
             found.setdefault(key, []).append((part, tensor))
     shared = []
     for number, uses in enumerate(uses for uses in found.values() if len(uses) > 1):

@@ -89,8 +89,8 @@ def run(proto, inputs, threshold=None):
 
 
 def between(values):
-    """A threshold that no row is at."""
-    values = values.flatten().sort().values
+    """A threshold from 0 to 1 that no row is at."""
+    values = torch.cat([values.flatten(), torch.tensor([0.0, 1.0])]).sort().values
     place = len(values) // 2
     return float((values[place - 1] + values[place]) / 2)
 
@@ -122,8 +122,9 @@ def test_the_body_stores_the_blocks_once(loop):
     proto = assemble_loop(start, step, model, kind="entropy", threshold=0.5)
     (loop,) = (node for node in proto.graph.node if node.op_type == "Loop")
     (body,) = (attribute.g for attribute in loop.attribute)
-    # Besides the weights a few dozen constants and, for a trace of a position table, what it gathers by.
-    assert stored_in(proto.graph) <= model.num_parameters() + model.config.max_position_embeddings + 100
+    # Besides the weights a few dozen constants, which head a column of a branch is of, and what a position table is gathered by.
+    others = model.config.max_position_embeddings + 2 * model.config.exit_size + 100
+    assert stored_in(proto.graph) <= model.num_parameters() + others
     assert {node.domain for node in (*proto.graph.node, *body.node)} == {""}
 
 
@@ -186,7 +187,7 @@ def test_what_is_no_loop_is_told_so(fields, message):
 def test_a_regression_leaves_when_its_value_stays(tmp_path):
     model = classifier(num_labels=1, exit_head="pooled")
     inputs = inputs_of(model, batch=12)
-    steps = all_exits(model, inputs).diff(dim=0).abs().median()
+    steps = all_exits(model, inputs).diff(dim=0).abs().quantile(0.5)
     with torch.no_grad():  # so that half of the steps are no more than what counts as the same
         for exit_ in (*(each.classifier for each in model.exits), model.classifier):
             exit_.weight.mul_(0.1 / steps)

@@ -1,6 +1,7 @@
 """Exits: what they compute, when rows leave, batches that shrink against every exit of every row, and thresholds against a search over
 all of them."""
 
+import itertools
 import math
 import shutil
 
@@ -148,33 +149,57 @@ def test_a_regression_leaves_by_patience_alone():
         run_with_exits(model, Criterion("entropy", 0.5), **inputs)
 
 
-@pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
-@pytest.mark.parametrize("max_drop", [0.0, 2.0, 100.0])
-def test_calibration_finds_what_a_search_over_everything_does(kind, max_drop):
+def held_out(*, knows=(0.5, 1.5, 2.5, 3.0)):
+    """What exits say of 150 rows, their labels and a score: the more an exit knows, the more often it is right."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, 2, (150,), generator=generator)
     right = torch.nn.functional.one_hot(labels, 2).double()
-    # Deeper exits know more.
-    logits = torch.stack([torch.randn(150, 2, generator=generator).double() + k * right for k in (0.5, 1.5, 2.5, 3.0)])
-    layers = (2, 4, 6, 8)
+    logits = torch.stack([torch.randn(150, 2, generator=generator).double() + k * right for k in knows])
+    return logits, lambda logits_BC: 100 * float((logits_BC.argmax(-1) == labels).double().mean())
 
-    def score(logits_BC):
-        return 100 * float((logits_BC.argmax(-1) == labels).double().mean())
 
-    found = calibrate(logits, layers=layers, kind=kind, score=score, max_drop=max_drop)
-    everything = [1.0, 2.0, 3.0, 4.0] if kind == "patience" else [i / 4000 for i in range(4001)]
-    best = math.inf
-    for threshold in everything:
-        taken = taken_exits(logits, Criterion(kind, threshold))
-        if score(logits[taken, torch.arange(150)]) >= score(logits[-1]) - max_drop - 1e-9:
-            best = min(best, float(T(layers)[taken].double().mean()))
-    # It tries 200 places that matter; the search 4,001 that are even.
-    assert found.average_layers <= best + 0.12
-    assert found.score >= found.full_score - max_drop - 1e-9
-    taken = taken_exits(logits, found.criterion)
-    assert found.average_layers == pytest.approx(float(T(layers)[taken].double().mean()))
+@pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
+@pytest.mark.parametrize(("max_drop", "exit_cost"), [(0.0, 0.5), (2.0, 0.0), (2.0, 0.5), (100.0, 0.1)])
+def test_calibration_finds_what_a_search_over_everything_does(kind, max_drop, exit_cost):
+    logits, score = held_out()
+    layers = T([2.0, 4.0, 6.0, 8.0])
+    result = calibrate(logits, layers=layers.tolist(), kind=kind, score=score, max_drop=max_drop, exit_cost=exit_cost)
+
+    def run(kept, criterion):
+        """Score, layers, and those with what is paid for every exit looked at."""
+        kept = [*kept, 3]
+        taken = taken_exits(logits[kept], criterion)
+        looks = taken.clamp(max=len(kept) - 2) + 1
+        depths = layers[kept][taken].mean().item()
+        return score(logits[kept][taken, torch.arange(150)]), depths, depths + exit_cost * looks.double().mean().item()
+
+    everything = [1.0, 2.0, 3.0, 4.0] if kind == "patience" else [i / 200 for i in range(201)]
+    least = math.inf
+    for kept in itertools.chain.from_iterable(itertools.combinations(range(3), count) for count in (1, 2, 3)):
+        for threshold in everything:
+            points, _, cost = run(kept, Criterion(kind, threshold))
+            if points >= score(logits[-1]) - max_drop - 1e-9:
+                least = min(least, cost)
+    found = result.found
+    # It tries 200 places that matter; the search 201 that are even.
+    assert found.cost <= least + 0.12
+    assert found.score >= result.full_score - max_drop - 1e-9
+    assert (found.score, found.average_layers, found.cost) == pytest.approx(run(result.kept, found.criterion))
     if max_drop == 100 and kind != "patience":
         assert found.average_layers == 2
+
+
+def test_exits_that_do_not_pay_are_dropped():
+    """Of three, one knows as little as a coin, and one less than that before it."""
+    logits, score = held_out(knows=(0.0, 2.5, 0.5, 3.0))
+    rule = {"layers": (2, 4, 6, 8), "kind": "entropy", "score": score, "max_drop": 0.5}
+    free, dear = (calibrate(logits, **rule, exit_cost=cost) for cost in (0.0, 3.0))
+    assert free.kept == dear.kept == (1,)
+    # An exit that is sure and wrong leaves no threshold; without it there is one.
+    wrong = torch.stack(
+        [torch.where(logits[-1].argmax(-1, keepdim=True) == T([0, 1]), -500.0, 500.0).double(), *logits[1:]]
+    )
+    assert 0 not in calibrate(wrong, **rule).kept
 
 
 @pytest.mark.parametrize(
@@ -196,8 +221,11 @@ def test_what_cannot_leave_is_told_so():
     model = classifier(exit_layers=None)
     with pytest.raises(InvalidInput, match="a model must have exits to leave by, got none; train some"):
         run_with_exits(model, Criterion("entropy", 0.5), **batch_of(model))
-    with pytest.raises(InvalidInput, match="--max-drop must be at least 0 points, got -1"):
-        calibrate(torch.zeros(2, 3, 2), layers=(1, 2), kind="entropy", score=lambda _: 0.0, max_drop=-1)
+    for name in ("max_drop", "exit_cost"):
+        with pytest.raises(InvalidInput, match=f"--{name.replace('_', '-')} must be at least 0, got -1"):
+            calibrate(
+                torch.zeros(2, 3, 2), layers=(1, 2), kind="entropy", score=lambda _: 0.0, **{"max_drop": 1, name: -1}
+            )
 
 
 @pytest.mark.parametrize("head", ["pooled", "shared", "branch"])
@@ -277,3 +305,22 @@ def test_exits_that_are_wrong_and_sure_are_told_of():
             InvalidInput, match=f"some threshold of {kind} must lose at most 0.5 points, got 100.00 lost"
         ):
             calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5)  # fmt: skip
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_branch_against_torchs_attention(masked):
+    """Its products are done in another order than `nn.MultiheadAttention` does them; outputs and gradients are the same."""
+    model = classifier().double()
+    branch = model.exits[0]
+    hidden = torch.randn(12, 9, model.config.hidden_size, dtype=torch.float64, requires_grad=True)
+    mask = batch_of(model)["attention_mask"] if masked else None
+    narrow = torch.tanh(branch.narrow(hidden))
+    first, _ = branch.attention(narrow[:, :1], narrow, narrow, key_padding_mask=None if mask is None else mask == 0)
+    expected = branch.classifier(torch.tanh(branch.dense(first[:, 0])))
+    found = branch(hidden, mask)
+    torch.testing.assert_close(found, expected)
+    given = [hidden, *branch.parameters()]
+    for mine, theirs in zip(
+        *(torch.autograd.grad(said.square().sum(), given) for said in (found, expected)), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs)

@@ -44,6 +44,14 @@ def check_as_one_process(two: Path, one: Path):
         torch.testing.assert_close(others[name], weight, atol=2e-3, rtol=0)
 
 
+def both(variable: str) -> str:
+    """Shell that starts its arguments twice, VARIABLE 0 and 1, and fails if either fails."""
+    return (
+        f'for index in 0 1; do {variable}=$index "$@" & started+=($!); done\n'
+        'for process in "${started[@]}"; do wait "$process" || exit; done'
+    )
+
+
 def test_the_kubernetes_example_trains_in_two_pods(corpus, one_process, tmp_path):
     """Its own command line and torchrun's agents; the Job's controller is played by a line of shell that starts both pods here."""
     _, job = yaml.safe_load_all((EXAMPLES / "kubernetes" / "pretrain.yaml").read_text())
@@ -51,10 +59,9 @@ def test_the_kubernetes_example_trains_in_two_pods(corpus, one_process, tmp_path
     given = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
     here = {"NODES": "2", "PROCESSES": "1", "ENDPOINT": f"127.0.0.1:{get_free_port()}", "POD_IP": "127.0.0.1",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
-    pods = 'for index in 0 1; do JOB_COMPLETION_INDEX=$index "$@" & done\nwait -n && wait -n'
     pretrain_options = [str(word) for word in words(corpus, tmp_path / "two", *PLAIN)][1:]
     two = subprocess.run(
-        ["bash", "-c", pods, "pods", *container["command"], *pretrain_options],
+        ["bash", "-c", both("JOB_COMPLETION_INDEX"), "pods", *container["command"], *pretrain_options],
         env={**ONE_THREAD, **given, **here}, capture_output=True, text=True, timeout=250,
     )  # fmt: skip
     assert two.returncode == 0, two.stderr[-3000:]
@@ -114,7 +121,7 @@ def test_the_slurm_example_trains_on_two_nodes(corpus, one_process, tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in {
-        "srun": 'for node in 0 1; do SLURM_NODEID=$node "$@" & done\nwait -n && wait -n',
+        "srun": both("SLURM_NODEID"),
         "scontrol": "echo 127.0.0.1; echo other",
         "accelerate": f'exec {sys.executable} -m accelerate.commands.accelerate_cli "$@"',
     }.items():

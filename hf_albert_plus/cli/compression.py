@@ -102,6 +102,10 @@ def calibrate(
     split: Annotated[
         str | None, typer.Option(help="Rows that were not trained on. Default: the task's validation split.")
     ] = None,
+    exit_cost: Annotated[
+        float,
+        typer.Option(help="Layers that run in the time of a look at an exit: exits that don't pay for it are dropped."),
+    ] = 0.2,
     max_length: o.MaxLength = 128,
     seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 42,
     threads: o.Threads = None,
@@ -116,8 +120,9 @@ def calibrate(
 
     chosen = get_task(task)
     settings = CalibrateSettings(
-        criterion=criterion.value, max_drop=max_drop, split=split, share=share, max_length=max_length, seed=seed
-    )
+        criterion=criterion.value, max_drop=max_drop, exit_cost=exit_cost, split=split, share=share, max_length=max_length,
+        seed=seed,
+    )  # fmt: skip
     start(threads)
     record = calibrate_exits(
         model, data=data, task=chosen, output=out, settings=settings,
@@ -128,6 +133,7 @@ def calibrate(
         if alone:
             said = ", ".join(f"{layer}: {points:.1f}" for layer, points in alone.items())
             notes.print(f"were all rows to leave after layer {said}")
+        notes.print(f"exits kept: after layer {', '.join(map(str, record.result['layers'][:-1]))}")
         for name in ("found_on", "others"):
             facts = record.result[name]
             if facts:

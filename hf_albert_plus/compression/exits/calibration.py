@@ -1,4 +1,4 @@
-"""Thresholds that hold a score: the earliest exits at which held-out rows lose no more than they may."""
+"""Thresholds that hold a score: the earliest exits at which held-out rows lose no more than they may, and which exits are worth a look."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,20 +15,35 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Calibrated:
-    """The threshold that was found, and what it does on the rows it was found on.
+class Tried:
+    """A threshold and what it does on the rows.
 
     Attributes:
         average_layers: layers that a row runs in the mean.
-        score, full_score: points with the threshold, and of the last layer alone.
-        tried: threshold, average layers and score of everything that was tried, rising in layers.
+        cost: those and its looks at exits, in layers.
+        score: points that the rows leave with.
     """
 
     criterion: Criterion
     average_layers: float
+    cost: float
     score: float
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The threshold that was found, and the exits it was found for.
+
+    Attributes:
+        kept: numbers of the exits, from 0, without the last layer's classifier.
+        full_score: points of the last layer alone.
+        tried: every threshold that was tried on the kept exits, rising in layers.
+    """
+
+    kept: tuple[int, ...]
+    found: Tried
     full_score: float
-    tried: tuple[tuple[float, float, float], ...]
+    tried: tuple[Tried, ...]
 
 
 def calibrate(
@@ -38,38 +53,76 @@ def calibrate(
     kind: Kind,
     score: Callable[[torch.Tensor], float],
     max_drop: float,
+    exit_cost: float = 0.0,
 ) -> Calibrated:
-    """The threshold with the fewest layers in the mean, among those that lose at most `max_drop` points.
+    """The threshold with the least to run in the mean, among those that lose at most `max_drop` points. An exit without which there is
+    less to run is dropped, the worst first: it is sure where it is wrong, or few leave by it.
 
     Args:
         logits_JBC: what every exit and the last layer say of held-out rows.
         layers: the layer that each of them follows.
         score: points of the logits `[B, C]` that the rows leave with.
+        exit_cost: layers that a row could run in the time of a look at an exit.
 
     Raises:
-        InvalidInput: a drop below 0, or no threshold that loses as little.
+        InvalidInput: a drop or a cost below 0, or no threshold that loses as little.
     """
-    if max_drop < 0:
-        raise InvalidInput("--max-drop must be at least 0 points", got=max_drop, repair="use --max-drop 0.5")
-    depths = torch.tensor(list(layers), dtype=torch.float64, device=logits_JBC.device)
-    rows_B = torch.arange(logits_JBC.shape[1], device=logits_JBC.device)
+    for name, value in (("--max-drop", max_drop), ("--exit-cost", exit_cost)):
+        if value < 0:
+            raise InvalidInput(f"{name} must be at least 0", got=value, repair=f"use {name} 0.5")
     full = score(logits_JBC[-1])
-    found: list[tuple[Criterion, float, float]] = []
-    for threshold in _thresholds(logits_JBC, kind):
-        criterion = Criterion(kind, threshold)
-        taken_B = taken_exits(logits_JBC, criterion)
-        found.append((criterion, float(depths[taken_B].mean()), score(logits_JBC[taken_B, rows_B])))
-    holds = [each for each in found if each[2] >= full - max_drop - _ROUNDING]
-    if not holds:
+
+    def tries(kept: tuple[int, ...]) -> list[Tried]:
+        found = _try_all(logits_JBC, layers=layers, kept=kept, kind=kind, score=score, exit_cost=exit_cost)
+        return sorted(found, key=lambda each: each.average_layers)
+
+    def cheapest(tried: list[Tried]) -> Tried | None:
+        holds = [each for each in tried if each.score >= full - max_drop - _ROUNDING]
+        return min(holds, key=lambda each: (each.cost, -each.score), default=None)
+
+    kept = tuple(range(len(logits_JBC) - 1))
+    tried = tries(kept)
+    most = max(each.score for each in tried)
+    found = cheapest(tried)
+    while len(kept) > 1:
+        fewer = [tuple(exit_ for exit_ in kept if exit_ != dropped) for dropped in kept]
+        offers = [(best, rest, those) for rest in fewer if (best := cheapest(those := tries(rest)))]
+        offer = min(offers, key=lambda each: (each[0].cost, -each[0].score), default=None)
+        if offer is None or (found and offer[0].cost >= found.cost - _ROUNDING):
+            break
+        found, kept, tried = offer
+    if found is None:
         # So sure that their probabilities are whole numbers, exits leave at any threshold.
         raise InvalidInput(
             f"some threshold of {kind} must lose at most {max_drop:g} points",
-            got=f"{full - max(each[2] for each in found):.2f} lost by the best",
+            got=f"{full - most:.2f} lost by the best",
             repair="use --criterion patience, allow a larger --max-drop, or train the exits longer",
         )
-    criterion, average, points = min(holds, key=lambda each: (each[1], -each[2]))
-    tried = sorted(((c.threshold, depth, value) for c, depth, value in found), key=lambda each: each[1])
-    return Calibrated(criterion, average, points, full, tuple(tried))
+    return Calibrated(kept, found, full, tuple(tried))
+
+
+def _try_all(
+    logits_JBC: torch.Tensor,
+    *,
+    layers: Sequence[int],
+    kept: tuple[int, ...],
+    kind: Kind,
+    score: Callable[[torch.Tensor], float],
+    exit_cost: float,
+) -> list[Tried]:
+    """What every threshold worth trying does where these exits are all."""
+    logits_KBC = logits_JBC[[*kept, len(logits_JBC) - 1]]
+    depths_K = torch.tensor([*(layers[exit_] for exit_ in kept), layers[-1]], dtype=torch.float64)
+    looks_K = torch.arange(1, len(depths_K) + 1).clamp(max=len(kept)).double()
+    rows_B = torch.arange(logits_KBC.shape[1])
+    found = []
+    for threshold in _thresholds(logits_KBC, kind):
+        criterion = Criterion(kind, threshold)
+        taken_B = taken_exits(logits_KBC, criterion)
+        average = float(depths_K[taken_B].mean())
+        cost = average + exit_cost * float(looks_K[taken_B].mean())
+        found.append(Tried(criterion, average, cost, score(logits_KBC[taken_B, rows_B])))
+    return found
 
 
 def _thresholds(logits_JBC: torch.Tensor, kind: Kind) -> list[float]:
@@ -83,4 +136,4 @@ def _thresholds(logits_JBC: torch.Tensor, kind: Kind) -> list[float]:
     return sorted({never, *torch.quantile(said, shares).clamp(0, 1).tolist()})
 
 
-__all__ = ["Calibrated", "calibrate"]
+__all__ = ["Calibrated", "Tried", "calibrate"]

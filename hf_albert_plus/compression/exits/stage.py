@@ -1,6 +1,7 @@
-"""The stage that finds an exit threshold: a classifier with exits in, the same with a threshold in its config out."""
+"""The stage that finds an exit threshold: a classifier with exits in, the same with those worth keeping and a threshold in its config
+out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -27,10 +28,12 @@ class CalibrateSettings:
         max_drop: points that may be lost.
         split: rows that were not trained on; None for the task's first evaluation split.
         share: of them to find it on; it is judged on the others.
+        exit_cost: layers that a row could run in the time of a look at an exit.
     """
 
     criterion: Kind = "entropy"
     max_drop: float = 0.5
+    exit_cost: float = 0.2
     split: str | None = None
     share: float = 0.5
     max_length: int = 128
@@ -42,6 +45,7 @@ class CalibrateSettings:
         check_values(
             self,
             ("max_drop", self.max_drop >= 0, "at least 0 points", "0.5"),
+            ("exit_cost", self.exit_cost >= 0, "at least 0 layers", "0.2"),
             ("share", 0 < self.share <= 1, "a share above 0, at most 1", "0.5"),
             ("batch_size", self.batch_size >= 1, "at least 1", "64"),
         )
@@ -57,8 +61,8 @@ def calibrate_exits(
     score: Score,
     plot: Callable[[dict[str, Any]], str] | None = None,
 ) -> Record:
-    """Finds the threshold with which rows run the fewest layers and lose at most `max_drop` points, and puts it into the config, where
-    exports with exits read it.
+    """Finds the exits and the threshold with which rows have least to run and lose at most `max_drop` points, drops the other exits, and
+    puts the threshold into the config, where exports with exits read it.
 
     Args:
         model: directory of a classifier with exits.
@@ -104,19 +108,22 @@ def calibrate_exits(
             kind=settings.criterion,
             score=lambda logits_BC: score(logits_BC, [labels[index] for index in chosen]),
             max_drop=settings.max_drop,
+            exit_cost=settings.exit_cost,
         )
         copy_model(model, directory)
-        config.exit_criterion, config.exit_threshold = settings.criterion, found.criterion.threshold
-        config.save_pretrained(directory)
+        criterion = found.found.criterion
+        config.exit_criterion, config.exit_threshold = settings.criterion, criterion.threshold
+        _keep(classifier, found.kept)
+        classifier.save_pretrained(directory)
+        alone = {str(layer): score(logits_BC, labels) for layer, logits_BC in zip(layers, logits_JBC, strict=True)}
+        logits_JBC, layers = logits_JBC[[*found.kept, -1]], [*config.exit_layers, layers[-1]]
         result = {
-            "threshold": found.criterion.threshold,
+            "threshold": criterion.threshold,
             "layers": layers,
-            "found_on": _judged(logits_JBC[:, chosen], found.criterion, layers, score, [labels[i] for i in chosen]),
-            "others": _judged(logits_JBC[:, others], found.criterion, layers, score, [labels[i] for i in others]),
-            "score_of_exit": {
-                str(layer): score(logits_BC, labels) for layer, logits_BC in zip(layers, logits_JBC, strict=True)
-            },
-            "curve": [list(each) for each in found.tried],
+            "found_on": _judged(logits_JBC[:, chosen], criterion, layers, score, [labels[i] for i in chosen]),
+            "others": _judged(logits_JBC[:, others], criterion, layers, score, [labels[i] for i in others]),
+            "score_of_exit": alone,
+            "curve": [[each.criterion.threshold, each.average_layers, each.score] for each in found.tried],
             "parameters": classifier.num_parameters(),
             "trained": carried_record(model),
         }
@@ -148,6 +155,13 @@ def exit_logits(model: Any, rows: Any, tokenizer: Any, batch_size: int) -> torch
             found.append(torch.stack([*output.exit_logits, output.logits]))
             progress.update(len(members))
     return torch.cat(found, dim=1)
+
+
+def _keep(model: Any, exits: Sequence[int]) -> None:
+    """Drops all exits but these from a model and its config."""
+    model.config.exit_layers = [model.config.exit_layers[exit_] for exit_ in exits]
+    if len(model.exits):  # the model's own classifier at every depth is none of them
+        model.exits = torch.nn.ModuleList(model.exits[exit_] for exit_ in exits)
 
 
 def _halves(count: int, settings: CalibrateSettings) -> tuple[list[int], list[int]]:
