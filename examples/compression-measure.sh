@@ -14,12 +14,16 @@ for task in ${TASKS-sst2 mrpc cola}; do
     done
     rows+=("teacher-qat=models/teacher-qat-$task:onnx-int8" "teacher-qat=models/teacher-qat-$task:onnx-qdq")
     rows+=("teacher-bits=models/teacher-bits-$task:onnx-nbits")
+    # The teacher learns with its exits: the same engine without them is its own.
+    rows+=("teacher-exits=models/teacher-exits-$task:onnx" "teacher-exits=models/teacher-exits-$task:onnx-int8")
     exits=()
     for model in teacher-exits deep-exits deep-pooled-exits deep-pruned-exits student-pruned-exits; do
         exits+=("$model=models/$model-$task:onnx-exits" "$model=models/$model-$task:onnx-int8-exits")
     done
     albert-plus eval "${rows[@]}" "${exits[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \
         --rounds 5 --json "scores-$task.json"
-    albert-plus bench "${rows[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --json "latency-$task.json"
+    # Fixed shapes for rows without exits, whole passes for all.
+    albert-plus bench "${rows[@]}" "${exits[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --data "$glue" --task "$task" \
+        --scenario single-stream --scenario offline --json "latency-$task.json"
     albert-plus report --scores "scores-$task.json" --bench "latency-$task.json" --title "Compression, $task" --data-name "$glue" --out "report-$task"
 done

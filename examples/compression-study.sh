@@ -23,13 +23,18 @@ albert-plus distill "${general[@]}" --set embedding_size=256 --epochs 1 --out tr
 # The same block called six times, to leave early: an all-shared encoder is as deep as its config says.
 albert-plus distill "${general[@]}" --student trained/general --set num_hidden_layers=6 --epochs 0.3 --out trained/general-deep
 
-leave_early() { # MODEL NAME [OPTION…]
+add_exits() { # MODEL NAME [OPTION…]
     local model=$1 name=$2
     shift 2
     albert-plus distill --method fastbert --phases exits --teacher "$teacher" --student "trained/$model-$task" "${on[@]}" "${passes[@]}" \
-        --learning-rate 1e-3 "$@" --out "trained/$name"
-    albert-plus calibrate --model "trained/$name" "${on[@]}" --max-drop 0.1 --out "trained/$name-calibrated"
-    albert-plus export "trained/$name-calibrated" --to onnx-exits --to onnx-int8-exits "${on[@]}" --out "models/$name"
+        --learning-rate 1e-3 "$@" --out "trained/$name-$task"
+}
+
+leave_early() { # NAME [OPTION…]
+    local name=$1
+    shift
+    albert-plus calibrate --model "trained/$name-$task" "${on[@]}" --max-drop 0.1 --out "trained/$name-$task-calibrated"
+    albert-plus export "trained/$name-$task-calibrated" --to onnx-exits --to onnx-int8-exits "$@" "${on[@]}" --out "models/$name-$task"
 }
 
 for task in ${TASKS-sst2 mrpc cola}; do
@@ -53,12 +58,18 @@ for task in ${TASKS-sst2 mrpc cola}; do
         albert-plus export "trained/$model-$task" --to onnx --to onnx-int8 "${on[@]}" --out "models/$model-$task"
     done
 
-    # Exits, of models that stay as they are: branches, and for one of them a linear classifier on the first token instead.
-    leave_early teacher "teacher-exits-$task"
-    leave_early deep "deep-exits-$task"
-    leave_early deep-pruned "deep-pruned-exits-$task"
-    leave_early student-pruned "student-pruned-exits-$task"
-    leave_early deep "deep-pooled-exits-$task" --set exit_head=pooled
+    # Exits of models that stay as they are: branches, and for one of them a linear classifier on the first token instead.
+    for model in deep deep-pruned student-pruned; do
+        add_exits $model $model-exits
+        leave_early $model-exits
+    done
+    add_exits deep deep-pooled-exits --set exit_head=pooled
+    leave_early deep-pooled-exits
+    # Where layers differ, the first ones learn with their exits what the last ones said alone.
+    add_exits teacher teacher-branches
+    albert-plus distill --method pabee --teacher "$teacher" --student "trained/teacher-branches-$task" "${on[@]}" "${passes[@]}" \
+        --learning-rate 5e-5 --out "trained/teacher-exits-$task"
+    leave_early teacher-exits --to onnx --to onnx-int8
 
     # Few bits, and zeros.
     albert-plus qat --model "$teacher" "${on[@]}" "${passes[@]}" --out "trained/teacher-qat-$task"
