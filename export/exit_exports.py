@@ -94,9 +94,10 @@ def _forms(work: "Work", criterion: Criterion, *, is_int8: bool) -> tuple[Forms,
             forms[form] = assemble_segments(start, after, model, **rule), counts
             continue
         if is_int8:
-            # The heads of all exits are one tensor, or one for each product of a branch, of which each step takes its own.
-            counts["weight_products"] += 1 + sum(stacked.dim() == 3 for stacked in branch_weights(model).values())
-            counts["kept_fp32"].append("exits")
+            # The heads of all exits are one tensor, and so is each product of the branches, of which each step takes its own.
+            kept = [name for name, stacked in branch_weights(model).items() if stacked.dim() == 3]
+            counts["kept_fp32"] += ["exits.classifier", *(f"exits.{name}" for name in kept)]
+            counts["weight_products"] += 1 + len(kept)
         forms[form] = assemble_loop(start, after[0], model, **rule), counts
     return forms, why
 

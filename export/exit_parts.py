@@ -33,7 +33,7 @@ def steps_of(config: Any) -> Steps:
     Raises:
         InvalidInput: they do not.
     """
-    repair = "use its segments, or train exits after every layer of a shared encoder"
+    repair = "use its segments, or exits after every layer of a shared encoder, that albert-plus calibrate --keep-exits keeps"
     layers = list(config.exit_layers or ())
     if not layers:
         raise InvalidInput("a loop needs exits", got="none", repair=repair)

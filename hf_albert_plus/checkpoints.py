@@ -96,8 +96,11 @@ def load_towers(source: str | Path, *, option: str) -> AlbertPlusTwinModel:
     return model
 
 
-def check_trainable(source: str | Path, config: PreTrainedConfig, *, option: str) -> None:
+def check_trainable(source: str | Path, config: PreTrainedConfig, *, option: str, trains_exits: bool = False) -> None:
     """Refuses to train the encoder of a model with parts that were fitted to it as it is.
+
+    Args:
+        trains_exits: whether the training fits its exits again.
 
     Raises:
         InvalidInput: exits, whose classifiers and threshold would be those of another encoder; or few bits, which would be lost.
@@ -105,7 +108,7 @@ def check_trainable(source: str | Path, config: PreTrainedConfig, *, option: str
     from .compression.quantisation import SCHEME
 
     exits = getattr(config, "exit_layers", None)
-    if exits:
+    if exits and not trains_exits:
         raise InvalidInput(
             f"{option} must have no exits: they would go on as they were trained, on an encoder that is another one",
             got=f"{source} with exits after layers {', '.join(map(str, exits))}",

@@ -12,6 +12,9 @@ _HEADS = 2
 class AlbertPlusBranchExit(nn.Module):
     """A branch classifier (FastBERT, section 3.2): narrow, self-attention among the tokens, then the first token.
 
+    Only the first token asks, so no token needs a key or value of its own: a score x Kᵀ · q is x · q K, and weights w, which sum to one,
+    make of x Vᵀ + v a (Σ w x) Vᵀ + v. A bias of the keys would add the same to all scores.
+
     Shape: hidden states `[B, S, H]` and a mask `[B, S]` with 1 at real tokens -> logits `[B, C]`.
     """
 
@@ -19,32 +22,27 @@ class AlbertPlusBranchExit(nn.Module):
         super().__init__()
         width = config.exit_size
         self.narrow = nn.Linear(config.hidden_size, width)
-        self.attention = nn.MultiheadAttention(width, num_heads=_HEADS, batch_first=True)
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
         self.dense = nn.Linear(width, width)
         self.classifier = nn.Linear(width, config.num_labels or 0)
 
     def forward(self, hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor | None) -> torch.Tensor:
         narrow_BSW = torch.tanh(self.narrow(hidden_BSH))
-        return self.classifier(torch.tanh(self.dense(self._attend(narrow_BSW, attention_mask_BS))))
-
-    def _attend(self, narrow_BSW: torch.Tensor, attention_mask_BS: torch.Tensor | None) -> torch.Tensor:
-        """What `self.attention` gives the first token, `[B, W]`, with no product for each token: a score is (K x + k) · q = x · (Kᵀ q) + k · q,
-        whose last term is the same for all tokens, and weights w that sum to one make of V x + v a V (Σ w x) + v."""
-        query_WW, key_WW, value_WW = self.attention.in_proj_weight.chunk(3)
-        query_W, _, value_W = self.attention.in_proj_bias.chunk(3)
         width = narrow_BSW.shape[-1]
         # 1 where a column is of the head.
         of_head_AW = torch.eye(_HEADS, dtype=narrow_BSW.dtype, device=narrow_BSW.device).repeat_interleave(
             width // _HEADS, dim=1
         )
-        query_BW = nn.functional.linear(narrow_BSW[:, 0], query_WW, query_W)
-        probe_BAW = query_BW[:, None] * of_head_AW @ key_WW
+        probe_BAW = self.query(narrow_BSW[:, 0])[:, None] * of_head_AW @ self.key.weight
         scores_BAS = probe_BAW @ narrow_BSW.transpose(1, 2) * (width // _HEADS) ** -0.5
         if attention_mask_BS is not None:
             scores_BAS = scores_BAS.masked_fill(attention_mask_BS[:, None] == 0, torch.finfo(scores_BAS.dtype).min)
         mean_BAW = scores_BAS.softmax(-1) @ narrow_BSW
-        value_BW = (nn.functional.linear(mean_BAW, value_WW) * of_head_AW).sum(1) + value_W
-        return self.attention.out_proj(value_BW)
+        context_BW = (self.value(mean_BAW) * of_head_AW).sum(1)
+        return self.classifier(torch.tanh(self.dense(self.output(context_BW))))
 
 
 class AlbertPlusPooledExit(nn.Module):

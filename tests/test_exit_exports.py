@@ -1,6 +1,7 @@
 """From a classifier to exits, a threshold and graphs that leave by it, as a user goes; and what is refused on the way."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy
@@ -22,8 +23,8 @@ from tests.conftest import invoke
 
 @pytest.fixture(scope="module", params=["loop", "segments"])
 def with_exits(request, classifier_dir, data_dir, tmp_path_factory):
-    """An all-shared classifier with exits on its pooler after every layer, or with a branch where no loop ends."""
-    folder, head = tmp_path_factory.mktemp("exits"), {"loop": "pooled", "segments": "branch"}[request.param]
+    """An all-shared classifier with a branch after every layer, or with an exit on its pooler where no loop ends."""
+    folder, head = tmp_path_factory.mktemp("exits"), {"loop": "branch", "segments": "pooled"}[request.param]
     layers = [1, 2, 3] if request.param == "loop" else [3]
     invoke("distill", "--method", "fastbert", "--phases", "exits", "--teacher", classifier_dir, "--student", classifier_dir,
            "--data", data_dir, "--task", "sst2", "--epochs", 3, "--learning-rate", 1e-2, "--max-length", 32, "--precision", "fp32", "--set",
@@ -35,8 +36,8 @@ def with_exits(request, classifier_dir, data_dir, tmp_path_factory):
 def exits_dir(with_exits, data_dir):
     """An export with and without exits."""
     folder, _ = with_exits
-    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--max-length", 32,
-           "--out", folder / "calibrated")  # fmt: skip
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--keep-exits",
+           "--max-length", 32, "--out", folder / "calibrated")  # fmt: skip
     invoke("export", folder / "calibrated", "--to", "onnx", "--to", "onnx-exits", "--out", folder / "exported")
     return folder / "exported"
 
@@ -46,7 +47,7 @@ def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, da
     """Against scikit-learn and a run of torch's exits over the same rows."""
     folder, _ = with_exits
     invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--criterion", criterion, "--max-drop",
-           3, "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+           3, "--keep-exits", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
     result, config = read_record(tmp_path / "c").result, AlbertPlusConfig.from_pretrained(tmp_path / "c")
     assert (config.exit_criterion, config.exit_threshold) == (criterion, result["threshold"])
     model = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c").eval()
@@ -78,10 +79,32 @@ def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, da
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
 
 
+@pytest.mark.parametrize("head", ["branch", "pooled", "shared"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_exits_that_are_kept_say_what_they_said(head, dtype, classifier_dir, data_dir, tmp_path):
+    """Where a look costs a layer and any score will do, all rows leave by the first exit, and the others go; weights keep their type."""
+    shutil.copytree(classifier_dir, tmp_path / "source")
+    config = AlbertPlusConfig.from_pretrained(classifier_dir, exit_layers=[2, 3], exit_head=head)
+    source = AlbertPlusForSequenceClassification.from_pretrained(classifier_dir, config=config).to(dtype).eval()
+    source.save_pretrained(tmp_path / "source")
+    invoke("calibrate", "--model", tmp_path / "source", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--exit-cost", 1,
+           "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+    found = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c", dtype="auto").eval()
+    assert (found.dtype, found.config.exit_layers, found.config.exit_head) == (dtype, [2], head)
+    assert read_record(tmp_path / "c").result["layers"] == [2, 4]
+    assert read_record(tmp_path / "c").result["cost"] == 3
+    batch = load_tokenizer(tmp_path / "c", found.config)(["a good film", "no"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        mine, theirs = (model(**batch, output_exits=True) for model in (found, source))
+    assert torch.equal(mine.logits, theirs.logits)
+    assert len(mine.exit_logits) == 1
+    assert torch.equal(mine.exit_logits[0], theirs.exit_logits[0])
+
+
 def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_path):
     folder, form = with_exits
     invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--share", 1,
-           "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+           "--keep-exits", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
     assert read_record(tmp_path / "c").result["others"] is None
     config = json.loads((tmp_path / "c" / "config.json").read_text())
     # In the middle of what rows say, so that some leave and some do not.
@@ -112,7 +135,9 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
     assert ("no_loop" in exports["onnx-exits"]) == (form == "segments")
     assert exports["onnx-exits"]["rows_that_leave_alike"] == exports["onnx-exits"]["rows_compared"] > 10
     int8 = exports["onnx-int8-exits"]
-    kept = ["exits"] if form == "loop" else []
+    products = ["classifier", "narrow_weight", "query_weight", "key_weight", "value_weight", "output_weight", "dense_weight",
+                "classifier_weight"] if form == "loop" else []  # fmt: skip
+    kept = [f"exits.{name}" for name in products]
     assert int8["kept_fp32"] == kept
     assert int8["quantised_products"] == int8["weight_products"] - len(kept) > 6
     engine = Engine.load(tmp_path / "e", "onnx-exits", threads=1)
@@ -211,7 +236,7 @@ def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits
 @pytest.mark.parametrize("with_exits", ["loop"], indirect=True)
 def test_the_faster_form_is_taken_where_there_are_two(with_exits, data_dir, tmp_path):
     folder, _ = with_exits
-    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--keep-exits", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
     invoke("export", tmp_path / "c", "--to", "onnx-exits", "--out", tmp_path / "e")
     facts = read_record(tmp_path / "e").result["exports"]["onnx-exits"]
     assert facts["form"] == min(facts["milliseconds"], key=facts["milliseconds"].get)

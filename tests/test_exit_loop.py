@@ -167,6 +167,14 @@ def test_steps_by_hand():
     assert steps_of(small_config(exit_layers=[2], exit_head="pooled", attention_sharing="cycle:2")) == Steps(2, 2)
 
 
+def test_int8_segments_have_every_product_of_a_branch(tmp_path):
+    """Four of attention and two of the feed-forward network a layer, and seven of the branch; the classifier has its pooler."""
+    model = classifier(exit_layers=[3], exit_head="branch")
+    for number, (part, products) in enumerate(zip(export_segments(model, tmp_path), (3 * 6 + 7, 6 + 2), strict=True)):
+        counts = quantise(part, tmp_path / f"int8_{number}.onnx")
+        assert counts["quantised_products"] == counts["weight_products"] == products
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -187,8 +195,8 @@ def test_what_is_no_loop_is_told_so(fields, message):
 def test_a_regression_leaves_when_its_value_stays(tmp_path):
     model = classifier(num_labels=1, exit_head="pooled")
     inputs = inputs_of(model, batch=12)
-    steps = all_exits(model, inputs).diff(dim=0).abs().quantile(0.5)
-    with torch.no_grad():  # so that half of the steps are no more than what counts as the same
+    steps = all_exits(model, inputs).diff(dim=0)[0].abs().quantile(0.5)
+    with torch.no_grad():  # so that half of the first steps are less than what counts as the same
         for exit_ in (*(each.classifier for each in model.exits), model.classifier):
             exit_.weight.mul_(0.1 / steps)
             exit_.bias.mul_(0.1 / steps)
@@ -198,7 +206,7 @@ def test_a_regression_leaves_when_its_value_stays(tmp_path):
         proto = assemble_loop(start, step, model, kind="patience", threshold=patience)
         logits, layers = run(proto, inputs)
         taken = taken_exits(logits_JBC, Criterion("patience", patience))
-        assert len(set(taken.tolist())) > 1
+        assert patience > 1 or 0 < int((taken == 1).sum()) < 12
         assert torch.equal(layers, taken + 1)
         torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(len(taken))], atol=2e-6, rtol=2e-5)
 

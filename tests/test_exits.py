@@ -193,13 +193,27 @@ def test_exits_that_do_not_pay_are_dropped():
     """Of three, one knows as little as a coin, and one less than that before it."""
     logits, score = held_out(knows=(0.0, 2.5, 0.5, 3.0))
     rule = {"layers": (2, 4, 6, 8), "kind": "entropy", "score": score, "max_drop": 0.5}
-    free, dear = (calibrate(logits, **rule, exit_cost=cost) for cost in (0.0, 3.0))
-    assert free.kept == dear.kept == (1,)
-    # An exit that is sure and wrong leaves no threshold; without it there is one.
-    wrong = torch.stack(
-        [torch.where(logits[-1].argmax(-1, keepdim=True) == T([0, 1]), -500.0, 500.0).double(), *logits[1:]]
-    )
-    assert 0 not in calibrate(wrong, **rule).kept
+    assert calibrate(logits, **rule, exit_cost=0).kept == (1,)
+    # The dearer a look, the fewer.
+    rising, points = held_out(knows=(1.5, 2.0, 2.5, 3.0))
+    free, dear = (calibrate(rising, **{**rule, "score": points}, exit_cost=cost).kept for cost in (0.0, 2.0))
+    assert (free, dear) == ((0, 1, 2), (0, 2))
+    assert calibrate(logits, **rule, exit_cost=0, keep_exits=True).kept == (0, 1, 2)
+    # Exits that are sure and wrong leave no threshold; without them there is one.
+    wrong = torch.where(logits[-1].argmax(-1, keepdim=True) == T([0, 1]), -500.0, 500.0).double()
+    logits, score = held_out(knows=(0.0, 0.0, 2.9, 3.0))
+    for count in (1, 2):
+        found = calibrate(torch.stack([*[wrong] * count, *logits[count:]]), **{**rule, "score": score}, exit_cost=0)
+        assert not set(found.kept) & set(range(count))
+        assert found.found.average_layers < 8
+
+
+@pytest.mark.parametrize("kind", ["entropy", "patience"])
+def test_where_leaving_saves_nothing_all_exits_stay(kind):
+    logits, score = held_out(knows=(0.0, 0.0, 0.0, 3.0))
+    found = calibrate(logits, layers=(2, 4, 6, 8), kind=kind, score=score, max_drop=0.0, exit_cost=0.5)
+    assert found.kept == (0, 1, 2)
+    assert found.found.cost >= 8
 
 
 @pytest.mark.parametrize(
@@ -224,7 +238,11 @@ def test_what_cannot_leave_is_told_so():
     for name in ("max_drop", "exit_cost"):
         with pytest.raises(InvalidInput, match=f"--{name.replace('_', '-')} must be at least 0, got -1"):
             calibrate(
-                torch.zeros(2, 3, 2), layers=(1, 2), kind="entropy", score=lambda _: 0.0, **{"max_drop": 1, name: -1}
+                torch.zeros(2, 3, 2),
+                layers=(1, 2),
+                kind="entropy",
+                score=lambda _: 0.0,
+                **{"max_drop": 1, "exit_cost": 0, name: -1},
             )
 
 
@@ -243,14 +261,35 @@ def test_exits_are_added_to_a_classifier_that_is_there(head, classifier_dir, dat
     if head != "shared":
         after = model.state_dict()
         assert all(torch.equal(after[name], weight) for name, weight in before.items())
+        # Together with the encoder they go on from where they are, at almost no rate.
+        words = [*words[:-1], tmp_path / "joint", "--learning-rate", 1e-9]
+        words[words.index("--student") + 1] = out
+        invoke("distill", "--method", "pabee", *words[words.index("--teacher") :])
+        joint = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "joint")
+        assert (joint.config.exit_head, joint.config.exit_threshold) == (head, None)
+        for name, weight in joint.state_dict().items():
+            torch.testing.assert_close(weight, after[name], atol=1e-6, rtol=0)
     if head == "shared":
         words = [*words[:2], "fastbert", "--phases", "exits", *words[3:-1], tmp_path / "none"]
         with pytest.raises(InvalidInput, match="needs exits with weights of their own, got exit_head 'shared'; use"):
             invoke(*words)
 
 
-@pytest.mark.parametrize("verb", ["finetune", "sparsify", "prune", "qat", "distill"])
-@pytest.mark.parametrize("fitted", ["exits", "few bits"])
+OTHERS = {
+    "kd": ["--method", "kd"],
+    "fastbert without its exits": ["--method", "fastbert", "--phases", "task"],
+    "pabee": ["--method", "pabee"],
+}
+
+
+VERBS = ["finetune", "sparsify", "prune", "qat", *OTHERS]
+
+
+@pytest.mark.parametrize(
+    ("verb", "fitted"),
+    # PABEE trains the exits that are there.
+    [*((verb, "few bits") for verb in VERBS), *((verb, "exits") for verb in VERBS if verb != "pabee")],
+)
 def test_what_was_fitted_to_an_encoder_is_not_kept_on_another(verb, fitted, classifier_dir, data_dir, tmp_path):
     source = tmp_path / "source"
     shutil.copytree(classifier_dir, source)
@@ -260,17 +299,15 @@ def test_what_was_fitted_to_an_encoder_is_not_kept_on_another(verb, fitted, clas
         AlbertPlusForSequenceClassification(model.config).save_pretrained(source)
     else:
         (source / SCHEME).write_text("{}")
-    given = (
-        ["--student", source, "--teacher", classifier_dir, "--method", "kd"]
-        if verb == "distill"
-        else ["--model", source]
-    )
+    given = [verb, "--model", source]
+    if verb in OTHERS:
+        given = ["distill", "--student", source, "--teacher", classifier_dir, *OTHERS[verb]]
     message = {
         "exits": "must have no exits: .* got .* with exits after layers 1; ",
         "few bits": f"with {SCHEME}; give",
     }[fitted]
     with pytest.raises(InvalidInput, match=message):
-        invoke(verb, *given, "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "out")
+        invoke(*given, "--data", data_dir, "--task", "sst2", "--max-length", 32, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -304,18 +341,30 @@ def test_exits_that_are_wrong_and_sure_are_told_of():
         with pytest.raises(
             InvalidInput, match=f"some threshold of {kind} must lose at most 0.5 points, got 100.00 lost"
         ):
-            calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5)  # fmt: skip
+            calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5, exit_cost=0)  # fmt: skip
 
 
 @pytest.mark.parametrize("masked", [True, False])
 def test_a_branch_against_torchs_attention(masked):
     """Its products are done in another order than `nn.MultiheadAttention` does them; outputs and gradients are the same."""
     model = classifier().double()
-    branch = model.exits[0]
+    branch, width = model.exits[0], model.config.exit_size
+    attention = torch.nn.MultiheadAttention(width, num_heads=2, batch_first=True, dtype=torch.float64)
     hidden = torch.randn(12, 9, model.config.hidden_size, dtype=torch.float64, requires_grad=True)
     mask = batch_of(model)["attention_mask"] if masked else None
+    weights = torch.cat([layer.weight for layer in (branch.query, branch.key, branch.value)])
+    biases = torch.cat([branch.query.bias, torch.zeros(width, dtype=torch.float64), branch.value.bias])
+    own = {
+        "in_proj_weight": weights,
+        "in_proj_bias": biases,
+        "out_proj.weight": branch.output.weight,
+        "out_proj.bias": branch.output.bias,
+    }
     narrow = torch.tanh(branch.narrow(hidden))
-    first, _ = branch.attention(narrow[:, :1], narrow, narrow, key_padding_mask=None if mask is None else mask == 0)
+    padding = None if mask is None else mask == 0
+    first, _ = torch.func.functional_call(
+        attention, own, (narrow[:, :1], narrow, narrow), {"key_padding_mask": padding}
+    )
     expected = branch.classifier(torch.tanh(branch.dense(first[:, 0])))
     found = branch(hidden, mask)
     torch.testing.assert_close(found, expected)

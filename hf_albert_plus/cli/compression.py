@@ -106,6 +106,9 @@ def calibrate(
         float,
         typer.Option(help="Layers that run in the time of a look at an exit: exits that don't pay for it are dropped."),
     ] = 0.2,
+    keep_exits: Annotated[
+        bool, typer.Option("--keep-exits", help="Drop no exit: a loop needs them at even distances.")
+    ] = False,
     max_length: o.MaxLength = 128,
     seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 42,
     threads: o.Threads = None,
@@ -120,8 +123,8 @@ def calibrate(
 
     chosen = get_task(task)
     settings = CalibrateSettings(
-        criterion=criterion.value, max_drop=max_drop, exit_cost=exit_cost, split=split, share=share, max_length=max_length,
-        seed=seed,
+        criterion=criterion.value, max_drop=max_drop, exit_cost=exit_cost, keep_exits=keep_exits, split=split, share=share,
+        max_length=max_length, seed=seed,
     )  # fmt: skip
     start(threads)
     record = calibrate_exits(
@@ -129,16 +132,17 @@ def calibrate(
         score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
-        alone = record.result.get("score_of_exit", {})  # which records of earlier versions do not have
-        if alone:
-            said = ", ".join(f"{layer}: {points:.1f}" for layer, points in alone.items())
-            notes.print(f"were all rows to leave after layer {said}")
-        notes.print(f"exits kept: after layer {', '.join(map(str, record.result['layers'][:-1]))}")
+        said = ", ".join(f"{layer}: {points:.1f}" for layer, points in record.result["score_of_exit"].items())
+        notes.print(f"were all rows to leave after layer {said}")
+        *kept, depth = record.result["layers"]
+        notes.print(f"exits kept: after layer {', '.join(map(str, kept))}")
+        if record.result["cost"] >= depth:
+            notes.print("[yellow]leaving saves nothing: train the exits longer, or allow a larger --max-drop[/yellow]")
         for name in ("found_on", "others"):
             facts = record.result[name]
             if facts:
                 notes.print(
-                    f"{name.replace('_', ' ')} {facts['rows']} rows: {facts['average_layers']:.2f} of {record.result['layers'][-1]} layers, "
+                    f"{name.replace('_', ' ')} {facts['rows']} rows: {facts['average_layers']:.2f} of {depth} layers, "
                     f"score {facts['score']:.2f} (all layers {facts['full_score']:.2f})"
                 )
         lost = record.result["others"]

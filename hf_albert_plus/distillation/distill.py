@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints import load_config
+from ..checkpoints import check_trainable, load_config
 from ..errors import InvalidInput, suggest
 from ..finetune import fits_positions
 from ..glue import TASKS, Task, data_parent
@@ -175,6 +175,9 @@ def check_distillation(
         check_own_vocabulary(method.student.student, teacher=method.general_teacher or teacher, method=method.method)
     student = student_architecture(source, method.student)
     phases = method.chosen(Layers(student=student.num_hidden_layers, teacher=source.num_hidden_layers))
+    if method.student.has_weights:
+        trains_exits = "exits" in phases[-1].needs
+        check_trainable(method.student.student, student, option="--student", trains_exits=trains_exits)
     first = next((phase for phase in phases if method.reads_task(phase)), None)
     if first is not None:
         if task is None or data is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import check_trainable, load_classifier, load_config, load_towers
+from ..checkpoints import load_classifier, load_config, load_towers
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput, suggest
 from ..glue import Task
@@ -93,8 +93,6 @@ def student_config(source: Any, *, task: Task, settings: StudentSettings, method
     """The student's config for a task, with the names of its labels in a teacher's config `source`, and with the exits that
     the method trains: after every layer but the last, unless the config names others."""
     config = student_architecture(source, settings)
-    if settings.has_weights and not method.exits:
-        check_trainable(settings.student, config, option="--student")
     config.exit_threshold = None  # of the exits as they were
     config.num_labels = source.num_labels
     config.id2label, config.label2id = source.id2label, source.label2id

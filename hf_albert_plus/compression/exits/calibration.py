@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ...errors import InvalidInput
+from ...progress import bar
 from .criteria import Criterion, Kind, confidence, normalised_entropy, taken_exits
 
 # Thresholds that are tried, at evenly spread shares of what the rows say.
@@ -53,16 +55,18 @@ def calibrate(
     kind: Kind,
     score: Callable[[torch.Tensor], float],
     max_drop: float,
-    exit_cost: float = 0.0,
+    exit_cost: float,
+    keep_exits: bool = False,
 ) -> Calibrated:
     """The threshold with the least to run in the mean, among those that lose at most `max_drop` points. An exit without which there is
-    less to run is dropped, the worst first: it is sure where it is wrong, or few leave by it.
+    no more to run is dropped, the worst first: it is sure where it is wrong, or few leave by it. Where leaving saves nothing, all stay.
 
     Args:
         logits_JBC: what every exit and the last layer say of held-out rows.
         layers: the layer that each of them follows.
         score: points of the logits `[B, C]` that the rows leave with.
         exit_cost: layers that a row could run in the time of a look at an exit.
+        keep_exits: drop none.
 
     Raises:
         InvalidInput: a drop or a cost below 0, or no threshold that loses as little.
@@ -72,33 +76,38 @@ def calibrate(
             raise InvalidInput(f"{name} must be at least 0", got=value, repair=f"use {name} 0.5")
     full = score(logits_JBC[-1])
 
-    def tries(kept: tuple[int, ...]) -> list[Tried]:
-        found = _try_all(logits_JBC, layers=layers, kept=kept, kind=kind, score=score, exit_cost=exit_cost)
-        return sorted(found, key=lambda each: each.average_layers)
+    def loses_more(tried: Tried) -> bool:
+        return tried.score < full - max_drop - _ROUNDING
 
-    def cheapest(tried: list[Tried]) -> Tried | None:
-        holds = [each for each in tried if each.score >= full - max_drop - _ROUNDING]
-        return min(holds, key=lambda each: (each.cost, -each.score), default=None)
+    def rank(tried: Tried) -> tuple[bool, float, float]:
+        """Lower is better: those that hold by what they cost, the others by what they lose."""
+        return (True, -tried.score, 0.0) if loses_more(tried) else (False, tried.cost, -tried.score)
 
-    kept = tuple(range(len(logits_JBC) - 1))
-    tried = tries(kept)
-    most = max(each.score for each in tried)
-    found = cheapest(tried)
-    while len(kept) > 1:
-        fewer = [tuple(exit_ for exit_ in kept if exit_ != dropped) for dropped in kept]
-        offers = [(best, rest, those) for rest in fewer if (best := cheapest(those := tries(rest)))]
-        offer = min(offers, key=lambda each: (each[0].cost, -each[0].score), default=None)
-        if offer is None or (found and offer[0].cost >= found.cost - _ROUNDING):
-            break
-        found, kept, tried = offer
-    if found is None:
+    def best(kept: tuple[int, ...]) -> Calibrated:
+        tried = _try_all(logits_JBC, layers=layers, kept=kept, kind=kind, score=score, exit_cost=exit_cost)
+        progress.update()
+        return Calibrated(kept, min(tried, key=rank), full, tuple(sorted(tried, key=lambda each: each.average_layers)))
+
+    everything = tuple(range(len(logits_JBC) - 1))
+    searches = 1 if keep_exits else len(everything) * (len(everything) + 1) // 2
+    with bar(total=searches, description="thresholds") as progress:
+        result = with_all = best(everything)
+        while len(result.kept) > 1 and not keep_exits:
+            fewer = [best(tuple(exit_ for exit_ in result.kept if exit_ != dropped)) for dropped in result.kept]
+            offer = min(fewer, key=lambda each: rank(each.found))
+            fails, value, _ = rank(result.found)
+            if rank(offer.found) > (fails, value + _ROUNDING, 0.0):
+                break
+            result = offer
+    if loses_more(result.found):
         # So sure that their probabilities are whole numbers, exits leave at any threshold.
         raise InvalidInput(
             f"some threshold of {kind} must lose at most {max_drop:g} points",
-            got=f"{full - most:.2f} lost by the best",
+            got=f"{full - result.found.score:.2f} lost by the best",
             repair="use --criterion patience, allow a larger --max-drop, or train the exits longer",
         )
-    return Calibrated(kept, found, full, tuple(tried))
+    saves = result.found.cost < layers[-1]
+    return result if saves or loses_more(with_all.found) else with_all
 
 
 def _try_all(
@@ -112,9 +121,10 @@ def _try_all(
 ) -> list[Tried]:
     """What every threshold worth trying does where these exits are all."""
     logits_KBC = logits_JBC[[*kept, len(logits_JBC) - 1]]
-    depths_K = torch.tensor([*(layers[exit_] for exit_ in kept), layers[-1]], dtype=torch.float64)
-    looks_K = torch.arange(1, len(depths_K) + 1).clamp(max=len(kept)).double()
-    rows_B = torch.arange(logits_KBC.shape[1])
+    place: Any = {"dtype": torch.float64, "device": logits_JBC.device}
+    depths_K = torch.tensor([*(layers[exit_] for exit_ in kept), layers[-1]], **place)
+    looks_K = torch.arange(1, len(depths_K) + 1, **place).clamp(max=len(kept))
+    rows_B = torch.arange(logits_KBC.shape[1], device=logits_JBC.device)
     found = []
     for threshold in _thresholds(logits_KBC, kind):
         criterion = Criterion(kind, threshold)
@@ -126,14 +136,14 @@ def _try_all(
 
 
 def _thresholds(logits_JBC: torch.Tensor, kind: Kind) -> list[float]:
-    """What is worth trying: between never and always, where rows change their exits."""
+    """What is worth trying: never, always, and between them places where no row is, so that rounding moves none to another exit."""
     if kind == "patience":
         return [float(count) for count in range(1, len(logits_JBC) + 1)]
     measure = normalised_entropy if kind == "entropy" else confidence
-    said = measure(logits_JBC[:-1].double()).flatten()
-    shares = torch.linspace(0, 1, _TRIED, dtype=said.dtype, device=said.device)
-    never = 0.0 if kind == "entropy" else 1.0
-    return sorted({never, *torch.quantile(said, shares).clamp(0, 1).tolist()})
+    said = measure(logits_JBC[:-1].double()).flatten().sort().values
+    between = (said[1:] + said[:-1]) / 2
+    places = torch.linspace(0, len(between) - 1, min(_TRIED, len(between)), device=said.device).round().long()
+    return sorted({0.0, 1.0, *between[places].clamp(0, 1).tolist()})
 
 
 __all__ = ["Calibrated", "Tried", "calibrate"]

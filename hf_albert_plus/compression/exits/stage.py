@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import torch
 
+from ...configuration_albert_plus import AlbertPlusConfig
 from ...errors import InvalidInput, check_known, check_values
 from ...finetune import task_rows
 from ...glue import Task, data_parent
@@ -29,11 +30,13 @@ class CalibrateSettings:
         split: rows that were not trained on; None for the task's first evaluation split.
         share: of them to find it on; it is judged on the others.
         exit_cost: layers that a row could run in the time of a look at an exit.
+        keep_exits: drop no exit.
     """
 
     criterion: Kind = "entropy"
     max_drop: float = 0.5
     exit_cost: float = 0.2
+    keep_exits: bool = False
     split: str | None = None
     share: float = 0.5
     max_length: int = 128
@@ -102,25 +105,30 @@ def calibrate_exits(
         logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)
         chosen, others = _halves(len(labels), settings)
         layers = [*config.exit_layers, config.num_hidden_layers]
+        chosen_labels = [labels[index] for index in chosen]
         found = calibrate(
             logits_JBC[:, chosen],
             layers=layers,
             kind=settings.criterion,
-            score=lambda logits_BC: score(logits_BC, [labels[index] for index in chosen]),
+            score=lambda logits_BC: score(logits_BC, chosen_labels),
             max_drop=settings.max_drop,
             exit_cost=settings.exit_cost,
+            keep_exits=settings.keep_exits,
         )
         copy_model(model, directory)
+        if len(found.kept) < len(config.exit_layers):
+            _drop_exits(directory, keep=found.kept)
         criterion = found.found.criterion
-        config.exit_criterion, config.exit_threshold = settings.criterion, criterion.threshold
-        _keep(classifier, found.kept)
-        classifier.save_pretrained(directory)
+        written = AlbertPlusConfig.from_pretrained(directory)
+        written.exit_criterion, written.exit_threshold = settings.criterion, criterion.threshold
+        written.save_pretrained(directory)
         alone = {str(layer): score(logits_BC, labels) for layer, logits_BC in zip(layers, logits_JBC, strict=True)}
-        logits_JBC, layers = logits_JBC[[*found.kept, -1]], [*config.exit_layers, layers[-1]]
+        logits_JBC, layers = logits_JBC[[*found.kept, -1]], [*(written.exit_layers or []), layers[-1]]
         result = {
             "threshold": criterion.threshold,
             "layers": layers,
-            "found_on": _judged(logits_JBC[:, chosen], criterion, layers, score, [labels[i] for i in chosen]),
+            "cost": round(found.found.cost, 4),
+            "found_on": _judged(logits_JBC[:, chosen], criterion, layers, score, chosen_labels),
             "others": _judged(logits_JBC[:, others], criterion, layers, score, [labels[i] for i in others]),
             "score_of_exit": alone,
             "curve": [[each.criterion.threshold, each.average_layers, each.score] for each in found.tried],
@@ -157,11 +165,15 @@ def exit_logits(model: Any, rows: Any, tokenizer: Any, batch_size: int) -> torch
     return torch.cat(found, dim=1)
 
 
-def _keep(model: Any, exits: Sequence[int]) -> None:
-    """Drops all exits but these from a model and its config."""
-    model.config.exit_layers = [model.config.exit_layers[exit_] for exit_ in exits]
+def _drop_exits(directory: Path, *, keep: Sequence[int]) -> None:
+    """Drops all exits but these from the weights of a model directory, which keep their type."""
+    from ...modeling_albert_plus import AlbertPlusForSequenceClassification
+
+    model = AlbertPlusForSequenceClassification.from_pretrained(directory, dtype="auto")
+    model.config.exit_layers = [(model.config.exit_layers or [])[exit_] for exit_ in keep]
     if len(model.exits):  # the model's own classifier at every depth is none of them
-        model.exits = torch.nn.ModuleList(model.exits[exit_] for exit_ in exits)
+        model.exits = torch.nn.ModuleList(model.exits[exit_] for exit_ in keep)
+    model.save_pretrained(directory)
 
 
 def _halves(count: int, settings: CalibrateSettings) -> tuple[list[int], list[int]]:
