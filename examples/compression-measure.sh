@@ -17,7 +17,7 @@ for task in ${TASKS-sst2 mrpc cola}; do
     # The teacher learns with its exits: the same engine without them is its own.
     rows+=("teacher-exits=models/teacher-exits-$task:onnx" "teacher-exits=models/teacher-exits-$task:onnx-int8")
     exits=()
-    for model in teacher-exits deep-exits deep-pooled-exits deep-pruned-exits student-pruned-exits; do
+    for model in teacher-exits deep-exits deep-loop deep-pooled-exits deep-pruned-exits student-pruned-exits; do
         exits+=("$model=models/$model-$task:onnx-exits" "$model=models/$model-$task:onnx-int8-exits")
     done
     albert-plus eval "${rows[@]}" "${exits[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \

@@ -65,7 +65,10 @@ for task in ${TASKS-sst2 mrpc cola}; do
     done
     add_exits deep deep-pooled-exits --set exit_head=pooled
     leave_early deep-pooled-exits
-    # Where layers differ, the first ones learn with their exits what the last ones said alone.
+    # All exits of the deep student as a loop, to stand beside the segments of those that pay.
+    albert-plus calibrate --model "trained/deep-exits-$task" "${on[@]}" --max-drop 0.1 --keep-exits --out "trained/deep-loop-$task"
+    albert-plus export "trained/deep-loop-$task" --to onnx-exits --to onnx-int8-exits --exit-form loop "${on[@]}" --out "models/deep-loop-$task"
+    # Where layers differ, the first ones learn the labels with their exits.
     add_exits teacher teacher-branches
     albert-plus distill --method pabee --teacher "$teacher" --student "trained/teacher-branches-$task" "${on[@]}" "${passes[@]}" \
         --learning-rate 5e-5 --out "trained/teacher-exits-$task"
