@@ -122,9 +122,10 @@ def test_the_body_stores_the_blocks_once(loop):
     proto = assemble_loop(start, step, model, kind="entropy", threshold=0.5)
     (loop,) = (node for node in proto.graph.node if node.op_type == "Loop")
     (body,) = (attribute.g for attribute in loop.attribute)
-    # Besides the weights a few dozen constants, which head a column of a branch is of, and what a position table is gathered by.
-    others = model.config.max_position_embeddings + 2 * model.config.exit_size + 100
-    assert stored_in(proto.graph) <= model.num_parameters() + others
+    # Which head a column of a branch is of.
+    heads = 2 * model.config.exit_size if model.config.exit_head == "branch" else 0
+    # Besides the weights a few dozen constants and, for a trace of a position table, what it gathers by.
+    assert stored_in(proto.graph) <= model.num_parameters() + heads + model.config.max_position_embeddings + 100
     assert {node.domain for node in (*proto.graph.node, *body.node)} == {""}
 
 
@@ -193,10 +194,11 @@ def test_what_is_no_loop_is_told_so(fields, message):
 
 
 def test_a_regression_leaves_when_its_value_stays(tmp_path):
+    torch.manual_seed(0)
     model = classifier(num_labels=1, exit_head="pooled")
     inputs = inputs_of(model, batch=12)
-    steps = all_exits(model, inputs).diff(dim=0)[0].abs().quantile(0.5)
-    with torch.no_grad():  # so that half of the first steps are less than what counts as the same
+    steps = all_exits(model, inputs).diff(dim=0).abs().quantile(0.5)
+    with torch.no_grad():  # so that half of the steps are less than what counts as the same
         for exit_ in (*(each.classifier for each in model.exits), model.classifier):
             exit_.weight.mul_(0.1 / steps)
             exit_.bias.mul_(0.1 / steps)
@@ -206,7 +208,7 @@ def test_a_regression_leaves_when_its_value_stays(tmp_path):
         proto = assemble_loop(start, step, model, kind="patience", threshold=patience)
         logits, layers = run(proto, inputs)
         taken = taken_exits(logits_JBC, Criterion("patience", patience))
-        assert patience > 1 or 0 < int((taken == 1).sum()) < 12
+        assert len(set(taken.tolist())) > 1
         assert torch.equal(layers, taken + 1)
         torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(len(taken))], atol=2e-6, rtol=2e-5)
 

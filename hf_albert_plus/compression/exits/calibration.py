@@ -71,9 +71,9 @@ def calibrate(
     Raises:
         InvalidInput: a drop or a cost below 0, or no threshold that loses as little.
     """
-    for name, value in (("--max-drop", max_drop), ("--exit-cost", exit_cost)):
+    for name, unit, value in (("--max-drop", "points", max_drop), ("--exit-cost", "layers", exit_cost)):
         if value < 0:
-            raise InvalidInput(f"{name} must be at least 0", got=value, repair=f"use {name} 0.5")
+            raise InvalidInput(f"{name} must be at least 0 {unit}", got=value, repair=f"use {name} 0.5")
     full = score(logits_JBC[-1])
 
     def loses_more(tried: Tried) -> bool:
