@@ -1,13 +1,16 @@
 """The report's plots, as SVG that takes its text colour from the page: readable on light and dark."""
 
 import io
+import math
 import re
 from typing import Any
 
 from hf_albert_plus.eval.presentation import is_offline
 from hf_albert_plus.eval.table import Row, Table
 
-_MARKERS = {"torch": "o", "onnx": "s", "onnx-int8": "D", "openvino": "v", "openvino-int8": "P"}
+_MARKERS = {
+    "torch": "o", "onnx": "s", "onnx-int8": "D", "onnx-exits": "p", "onnx-int8-exits": "*", "openvino": "v", "openvino-int8": "P",
+}  # fmt: skip
 # Told apart on white and on near-black, and by most colour-blind eyes.
 _COLOURS = ("#4c8bf5", "#e8743b", "#2ca089", "#b565c9", "#a8864e", "#d64f6f")
 _STYLE: dict[Any, Any] = {
@@ -24,16 +27,19 @@ _WIDTH = 4.8
 
 
 def frontier_svg(table: Table, load: str) -> str | None:
-    """Milliseconds a call (a sentence, for whole passes) against the mean score over all tasks, the rows that none beats
-    in both joined; None if no row has both."""
+    """Milliseconds a call (a sentence, for whole passes) against the mean score over all tasks, rows numbered and those that
+    none beats in both joined; None if no row has both."""
     rows = [row for row in table.rows if row.mean_score(table.tasks) is not None and load in row.timings]
     if not rows:
         return None
     places = {row.label: (_milliseconds(row, load), row.mean_score(table.tasks) or 0.0) for row in rows}
-    with _Figure(height=3.9) as (figure, panel):
-        for row in rows:
+    with _Figure(height=3.2 + 0.17 * math.ceil(len(rows) / 2)) as (figure, panel):
+        for number, row in enumerate(rows, start=1):
             x, y = places[row.label]
-            panel.scatter(x, y, marker=_marker(row), color=_colour(table, row), s=60, label=row.label, zorder=3)
+            panel.scatter(
+                x, y, marker=_marker(row), color=_colour(table, row), s=36, label=f"{number} {row.label}", zorder=3
+            )
+            panel.annotate(str(number), (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
         best = _undominated(list(places.values()))
         panel.plot([x for x, _ in best], [y for _, y in best], color="#888888", linewidth=1, zorder=2)
         _log_axis(panel)
@@ -41,7 +47,7 @@ def frontier_svg(table: Table, load: str) -> str | None:
         one = len(table.tasks) == 1
         panel.set_ylabel(f"{table.tasks[0]} score" if one else f"mean score of {len(table.tasks)} tasks")
         panel.grid()
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
         return _svg(figure)
 
 
