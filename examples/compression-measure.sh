@@ -1,5 +1,5 @@
 #!/bin/bash
-# Scores, times and draws the models of compression-study.sh, every row beside the others in one run: it wants a quiet machine.
+# Scores, times and draws the models of compression-study.sh: it wants a quiet machine.
 #
 #   examples/compression-measure.sh study nyu-mll/glue
 set -euo pipefail
@@ -16,14 +16,22 @@ for task in ${TASKS-sst2 mrpc cola}; do
     rows+=("teacher-bits=models/teacher-bits-$task:onnx-nbits")
     # The teacher learns with its exits: the same engine without them is its own.
     rows+=("teacher-exits=models/teacher-exits-$task:onnx" "teacher-exits=models/teacher-exits-$task:onnx-int8")
-    exits=()
+    leaving=()
     for model in teacher-exits deep-exits deep-loop deep-pooled-exits deep-pruned-exits student-pruned-exits; do
-        exits+=("$model=models/$model-$task:onnx-exits" "$model=models/$model-$task:onnx-int8-exits")
+        leaving+=("$model=models/$model-$task:onnx-exits" "$model=models/$model-$task:onnx-int8-exits")
     done
-    albert-plus eval "${rows[@]}" "${exits[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \
+    albert-plus eval "${rows[@]}" "${leaving[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \
         --rounds 5 --json "scores-$task.json"
     # Fixed shapes for rows without exits, whole passes for all, which is what the frontier is drawn of.
-    albert-plus bench "${rows[@]}" "${exits[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --data "$glue" --task "$task" \
+    albert-plus bench "${rows[@]}" "${leaving[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --data "$glue" --task "$task" \
         --scenario offline --seconds 1 --json "latency-$task.json"
+    # Exits against the same engine without them, each pair by itself.
+    for pair in "teacher-exits teacher-exits" "deep deep-exits"; do
+        read -r plain exits <<< "$pair"
+        for runtime in onnx onnx-int8; do
+            albert-plus bench "plain=models/$plain-$task:$runtime" "exits=models/$exits-$task:$runtime-exits" --baseline "plain=models/$plain-$task:$runtime" \
+                --data "$glue" --task "$task" --scenario single-stream --scenario offline --seconds 4 --json "$exits-$runtime-$task.json"
+        done
+    done
     albert-plus report --scores "scores-$task.json" --bench "latency-$task.json" --title "Compression, $task" --data-name "$glue" --out "report-$task"
 done
