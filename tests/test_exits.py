@@ -159,7 +159,9 @@ def held_out(*, knows=(0.5, 1.5, 2.5, 3.0)):
 
 
 @pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
-@pytest.mark.parametrize(("max_drop", "exit_cost"), [(0.0, 0.0), (0.0, 0.5), (2.0, 0.0), (2.0, 0.5), (100.0, 0.0)])
+@pytest.mark.parametrize(
+    ("max_drop", "exit_cost"), [(0.0, 0.0), (0.0, 0.5), (2.0, 0.0), (2.0, 0.5), (100.0, 0.0), (100.0, 0.1)]
+)
 def test_calibration_finds_what_a_search_over_everything_does(kind, max_drop, exit_cost):
     logits, score = held_out()
     layers = T([2.0, 4.0, 6.0, 8.0]).double()
