@@ -8,7 +8,7 @@ BIN := .venv/bin
 help:
 	@echo "make demo      the main job on generated data, offline, in demo-output/"
 	@echo "make test      the tests, transformers' own common model tests among them"
-	@echo "make test-all  those that start clusters, groups of processes and every peer too"
+	@echo "make test-all  the slow ones too: clusters, processes that are killed, measured times, every peer"
 	@echo "make check     lint, types and all of the tests"
 	@echo "make cards     fails if a card in model_cards/ differs from its record"
 	@echo "make clean     removes .venv and what the other targets made"

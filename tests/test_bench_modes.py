@@ -37,6 +37,7 @@ def test_every_way_is_built_and_counted(peers):
     assert all(row["cosine"] > 0.98 for row in rows.values())
 
 
+@pytest.mark.slow
 def test_passes_are_timed_with_and_without_each(classifier_dir, tmp_path):
     result = CliRunner().invoke(
         app,
@@ -62,6 +63,7 @@ def test_passes_are_timed_with_and_without_each(classifier_dir, tmp_path):
         assert rows[f"{precision} with fuse_gelu too"]["passes"]["fuse_gelu"] == 4
 
 
+@pytest.mark.slow
 def test_loading_is_measured_in_a_process_of_its_own(exported_dir):
     from hf_albert_plus.eval.loading import measure_process
     from hf_albert_plus.eval.targets import parse_target

@@ -169,6 +169,7 @@ def test_rows_are_what_the_tokenizer_makes_of_the_segments(text_file, tokenizer_
     assert counts["train_label_1"] == sum(row["sentence_order_label"] == 1 for row in rows_of(tmp_path / "corpus"))
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_and_a_killed_run_make_the_same(text_file, tokenizer_dir, tmp_path, small_parts):
     """A process of its own is killed -9 after its first shards."""
     script = f"""

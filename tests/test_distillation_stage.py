@@ -147,6 +147,7 @@ def _invoke_words(teacher, data_dir, out, *more):
             "--learning-rate", 1e-3, "--precision", "fp32", "--batch-size", 8, "--out", out, *more]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_in_its_second_phase_it_goes_on_to_the_same_weights(teachers, masked_lm, data_dir, tmp_path):
     """DistilBERT's masks and the classifier's dropout, drawn anew in every epoch, are those of a run that was let alone."""
     source = str(teachers / "sst2")
@@ -187,6 +188,7 @@ main()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does(teachers, data_dir, tmp_path):
     """accelerate launch with gloo, each process half of every batch: the students agree, and so do all losses."""
     words = [*_invoke_words(teachers / "sst2", data_dir, "OUT", "--set", "general_epochs=0", "--epochs", 1),

@@ -101,20 +101,32 @@ def test_exits_that_are_kept_say_what_they_said(head, dtype, classifier_dir, dat
     assert torch.equal(mine.exit_logits[0], theirs.exit_logits[0])
 
 
+def threshold_between(model, tokenizer, texts: list[str]) -> tuple[float, list[str]]:
+    """A threshold that no text's entropy at any exit is as near to as rounding could move it; and three texts, of which the first
+    leaves by the first exit and the last does not."""
+    with torch.no_grad():
+        said = [model(**tokenizer([text], return_tensors="pt"), output_exits=True).exit_logits for text in texts]
+    probabilities_NJC = torch.stack([torch.cat(logits) for logits in said]).softmax(-1)
+    entropies_NJ = -(probabilities_NJC * probabilities_NJC.log()).sum(-1) / numpy.log(2)
+    order = entropies_NJ[:, 0].argsort()
+    low, high = entropies_NJ[order[len(order) // 4], 0], entropies_NJ[order[-(len(order) // 4)], 0]
+    values = entropies_NJ[(low <= entropies_NJ) & (entropies_NJ <= high)].sort().values
+    widest = values.diff().argmax()
+    assert values.diff()[widest] > 1e-5
+    return float(values[widest : widest + 2].mean()), [texts[order[place]] for place in (0, len(order) // 2, -1)]
+
+
 def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_path):
     folder, form = with_exits
     invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--share", 1,
            "--keep-exits", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
     assert read_record(tmp_path / "c").result["others"] is None
     config = json.loads((tmp_path / "c" / "config.json").read_text())
-    # In the middle of what rows say, so that some leave and some do not.
     model = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c").eval()
     tokenizer = load_tokenizer(tmp_path / "c", model.config)
-    batch = tokenizer(["a good film", "no", "the cast is bad and long"], padding=True, return_tensors="pt")
-    with torch.no_grad():
-        first = model(**batch, output_exits=True).exit_logits[0].softmax(-1)
-    entropy = -(first * first.log()).sum(-1) / numpy.log(2)
-    threshold = float(entropy.sort().values[:2].mean())
+    rows = load_split(str(data_dir), get_task("sst2"), "validation")["sentence"][:]
+    threshold, three = threshold_between(model, tokenizer, rows)
+    batch = tokenizer(three, padding=True, return_tensors="pt")
     (tmp_path / "c" / "config.json").write_text(json.dumps({**config, "exit_threshold": threshold}))
     (tmp_path / "c" / "record.json").unlink()
     invoke(
@@ -163,7 +175,6 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
         tmp_path / "scores.json",
     )
     torch_row, fp32, _ = (row["runs"][0] for row in json.loads((tmp_path / "scores.json").read_text())["rows"])
-    rows = load_split(str(data_dir), get_task("sst2"), "validation")["sentence"][:]
     alone = [int(run_with_exits(model, rule, **tokenizer([text], return_tensors="pt")).layers_B) for text in rows]
     assert fp32["average_layers"] == pytest.approx(sum(alone) / len(alone), abs=1e-4)
     assert "average_layers" not in torch_row
@@ -185,6 +196,7 @@ def test_rows_that_leave_elsewhere_are_no_parity(with_exits, data_dir, tmp_path,
         invoke("export", tmp_path / "c", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
 
 
+@pytest.mark.slow
 def test_exits_are_timed_on_real_sentences_alone(exits_dir, data_dir, tmp_path):
     words = (
         "bench",
@@ -233,6 +245,7 @@ def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_exits", ["loop"], indirect=True)
 def test_the_faster_form_is_taken_where_there_are_two(with_exits, data_dir, tmp_path):
     folder, _ = with_exits

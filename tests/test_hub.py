@@ -108,6 +108,7 @@ def test_a_push_sends_weights_code_and_card(pushed, head):
     assert all("/lfs/" in path for path in uploads)
 
 
+@pytest.mark.slow
 def test_every_repository_opens_without_the_package(tmp_path, pushed):
     hub, expected = pushed
     printed = _lines(hub.client(tmp_path, COMMON + WITHOUT_PACKAGE + OPEN_EACH))
@@ -120,6 +121,7 @@ def test_every_repository_opens_with_every_head(tmp_path, pushed):
     assert _lines(hub.client(tmp_path, COMMON + WITHOUT_PACKAGE + OPEN_WITH_EVERY_HEAD)) == HEADS
 
 
+@pytest.mark.slow
 def test_a_copy_saved_without_the_package_takes_the_code_along(tmp_path, pushed):
     hub, expected = pushed
     printed = hub.client(tmp_path, COMMON + WITHOUT_PACKAGE + SAVE_AND_OPEN)

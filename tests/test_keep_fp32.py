@@ -84,6 +84,7 @@ def test_sensitivity_ranks_the_ruined_products_first(fragile_dir, tmp_path):
     assert all("ffn.0.output" in name for name in ranked[:4])
 
 
+@pytest.mark.slow
 def test_the_stage_keeps_the_fewest_products_that_hold_the_score(fragile_dir, data_dir, tmp_path):
     score = _agreement(fragile_dir)
     settings = ExportSettings(data=str(data_dir), task="sst2", max_drop=5.0, examples=16)
@@ -150,6 +151,7 @@ def test_nothing_is_left_to_take_out_whatever_the_condition():
         assert not any(holds(tuple(other for other in found if other != name)) for name in found)
 
 
+@pytest.mark.slow
 def test_openvino_keeps_what_the_patterns_name(classifier_dir, data_dir, tmp_path):
     settings = ExportSettings(data=str(data_dir), task="sst2", examples=8, keep_fp32=("*.layers.1.*",))
     record = export(

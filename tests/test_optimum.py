@@ -20,6 +20,7 @@ def _optimum(*words):
     return subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_exports(classifier_dir, tmp_path):
     done = _optimum(
         "export", "albert-plus", "-m", classifier_dir, "--to", "onnx", "--to", "onnx-int8", tmp_path / "out"

@@ -60,6 +60,7 @@ def test_passes_and_processes_share_a_step_evenly(monkeypatch):
         stage.rows_of_a_pass(replace(settings, batch_size=20))
 
 
+@pytest.mark.slow
 def test_steps_are_timed_against_transformers(corpus, monkeypatch):
     """Both train on the same examples from the same weights: the losses of their first steps agree but for the masks."""
     monkeypatch.setattr(pretraining_step, "_BATCHES", 2)

@@ -155,7 +155,7 @@ def test_selection_by_hand():
     assert {len(kept) for kept in select(stacked, remove=0.5, spread="model").values()} == {2}
 
 
-@pytest.mark.parametrize("importance", ["taylor", "movement"])
+@pytest.mark.parametrize("importance", ["taylor", pytest.param("movement", marks=pytest.mark.slow)])
 def test_a_pruned_classifier_is_a_classifier(importance, teachers, data_dir, tmp_path):
     """From a model of transformers' to a directory that every verb reads, exported, and recovered by distilling."""
     settings = PruneSettings(epochs=0.3, batch_size=8, max_length=32, precision="fp32", heads=0.5, columns=0.5, examples=24,

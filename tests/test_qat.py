@@ -222,6 +222,7 @@ def _follow(rank, port, folder):
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_processes_see_one_range(tmp_path):
     """The range of a batch is that of all its rows, whichever process has them."""
     with socket.socket() as held:
@@ -233,6 +234,7 @@ def test_processes_see_one_range(tmp_path):
     assert len(set(one.values())) > 10
 
 
+@pytest.mark.slow
 def test_bits_of_blocks_keep_to_a_budget(teachers, data_dir, tmp_path):
     settings = QatSettings(**SHORT, bits=(2, 4, 8), budget=0.07, draws=2, examples=8)
     record = qat(
@@ -253,6 +255,7 @@ def test_bits_of_blocks_keep_to_a_budget(teachers, data_dir, tmp_path):
     assert set(facts["products_of_bits"]) == {str(width) for width in {*bits.values(), 8}}
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_its_ranges(teachers, data_dir, tmp_path, monkeypatch):
     from hf_albert_plus import training
     from hf_albert_plus.callbacks import Checkpoints

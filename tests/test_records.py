@@ -236,6 +236,7 @@ def _step(mark: Path) -> int:
     return int(mark.parent.name.removeprefix("checkpoint-"))
 
 
+@pytest.mark.slow
 def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_dir, data_dir):
     def command(out: Path, pause: float):
         return [sys.executable, "-c", _TRAIN, str(encoder_dir), str(data_dir), str(out), str(pause)]

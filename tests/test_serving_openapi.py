@@ -49,6 +49,7 @@ def fuzz(server, folder, *words):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_every_request_is_answered_as_described(server, tmp_path):
     status, output = fuzz(server, tmp_path, "--max-examples", "10")
     assert status == 0, output
