@@ -1,5 +1,6 @@
 #!/bin/bash
-# Scores, times and draws the models of compression-study.sh: it wants a quiet machine.
+# Scores, times and draws the models of compression-study.sh: it wants a quiet machine. TASKS names some of the tasks, ROUNDS the passes
+# of which a throughput is the median (5).
 #
 #   examples/compression-measure.sh study nyu-mll/glue
 set -euo pipefail
@@ -21,7 +22,7 @@ for task in ${TASKS-sst2 mrpc cola}; do
         leaving+=("$model=models/$model-$task:onnx-exits" "$model=models/$model-$task:onnx-int8-exits")
     done
     albert-plus eval "${rows[@]}" "${leaving[@]}" --data "$glue" --task "$task" --batching file:32 --batching length --batching file:1 \
-        --rounds 5 --json "scores-$task.json"
+        --rounds "${ROUNDS-5}" --json "scores-$task.json"
     # Fixed shapes for rows without exits, whole passes for all, which is what the frontier is drawn of.
     albert-plus bench "${rows[@]}" "${leaving[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --data "$glue" --task "$task" \
         --scenario offline --seconds 1 --json "latency-$task.json"
