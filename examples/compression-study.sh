@@ -78,7 +78,9 @@ for task in ${TASKS-sst2 mrpc cola}; do
     albert-plus qat --model "$teacher" "${on[@]}" "${passes[@]}" --out "trained/teacher-qat-$task"
     albert-plus export "trained/teacher-qat-$task" --to onnx-int8 --to onnx-qdq "${on[@]}" --examples 2000 --out "models/teacher-qat-$task"
     albert-plus qat --model "$teacher" --bits 2,4,8 --budget 16 "${on[@]}" "${passes[@]}" --out "trained/teacher-bits-$task"
-    albert-plus export "trained/teacher-bits-$task" --to onnx-nbits "${on[@]}" --examples 2000 --out "models/teacher-bits-$task"
+    # A model that does not say in onnxruntime what it says in torch is refused, and has no row.
+    albert-plus export "trained/teacher-bits-$task" --to onnx-nbits "${on[@]}" --examples 2000 --out "models/teacher-bits-$task" \
+        || echo "no graph of teacher-bits-$task: its error stands above" >&2
     albert-plus sparsify --model "$teacher" --sparsity 0.6 "${on[@]}" "${passes[@]}" --out "trained/teacher-sparse-$task"
     albert-plus export "trained/teacher-sparse-$task" --to onnx "${on[@]}" --out "models/teacher-sparse-$task"
 done

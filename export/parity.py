@@ -24,6 +24,9 @@ _LEAST_COSINES = {AS_TRAINED: 0.999}
 _LARGEST_STEPS = 0.1
 # Of its predictions, one in so many may be another one.
 _PREDICTIONS = 1000
+_MORE_BITS = (
+    "train it with more bits or longer (albert-plus qat): with these, a step of rounding decides what it answers"
+)
 # Batch and length of the random inputs: one token, odd lengths, padding; never the traced shape.
 _SHAPES = ((1, 1), (3, 7), (2, 33), (5, 64))
 # Real ones, for a tokenizer: short, long, a pair, punctuation, another script, one word.
@@ -142,7 +145,8 @@ def check_parity(found: list[Difference], *, what: str, precision: str) -> dict[
             good = good and all(difference.scaled <= _LARGEST_STEPS for difference in found)
             rule += f", and no value may differ by more than {_LARGEST_STEPS} (relative where they exceed 1)"
     if not good:
-        raise ParityError([asdict(difference) for difference in found], what=what, rule=rule)
+        repair = {"repair": _MORE_BITS} if precision == AS_TRAINED else {}
+        raise ParityError([asdict(difference) for difference in found], what=what, rule=rule, **repair)
     return {
         "max_abs_difference": max(difference.max_abs for difference in found),
         "least_cosine": min(difference.cosine for difference in found),
@@ -189,7 +193,10 @@ def check_agreement(found: dict[str, Any], *, what: str) -> dict[str, Any]:
             "logits", seen["max_abs_difference"], 0.0, 0.0, f"{others} of {seen['predictions']} examples"
         )
         raise ParityError(
-            [asdict(difference)], what=what, rule="predictions must be those of the model as it was trained"
+            [asdict(difference)],
+            what=what,
+            rule="predictions must be those of the model as it was trained",
+            repair=_MORE_BITS,
         )
     return found
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+from dataclasses import replace
 
 import numpy
 import onnx
@@ -20,7 +21,7 @@ from hf_albert_plus.compression.quantisation.packing import (
 )
 from hf_albert_plus.errors import InvalidInput, ParityError, QuantisationError
 from hf_albert_plus.export.engines import Engine
-from hf_albert_plus.export.parity import check_agreement, onnx_runner
+from hf_albert_plus.export.parity import AS_TRAINED, Difference, check_agreement, check_parity, onnx_runner
 from hf_albert_plus.export.trained import write_trained
 from hf_albert_plus.glue import get_task, load_split
 from tests.conftest import exported_graph, invoke, pair_inputs, small_config
@@ -168,12 +169,21 @@ def test_a_graph_that_predicts_something_else_is_no_export():
             what="x",
         )
     for others, predictions in ((2, 64), (3, 2000)):
-        with pytest.raises(ParityError, match="predictions must be those of the model as it was trained"):
+        with pytest.raises(
+            ParityError, match="must be those of the model as it was trained, .* train it with more bits or longer"
+        ):
             check_agreement(
                 {"agreement": {"predictions": predictions, "same": predictions - others, "max_abs_difference": 0.1}},
                 what="x",
             )
     assert check_agreement({}, what="x") == {}
+    apart = Difference("logits", max_abs=0.5, scaled=0.4, cosine=0.998, inputs="8 of the examples")
+    with pytest.raises(ParityError, match="at least 0.999, .* got logits 0.5 .* train it with more bits or longer"):
+        check_parity([apart], what="onnx-nbits", precision=AS_TRAINED)
+    assert (
+        check_parity([replace(apart, cosine=0.9995, scaled=0.05)], what="x", precision=AS_TRAINED)["least_cosine"]
+        == 0.9995
+    )
 
 
 def test_a_regression_is_trained_and_compared_by_its_values(teachers, data_dir, tmp_path):
