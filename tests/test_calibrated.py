@@ -67,6 +67,7 @@ def test_products_can_be_kept(graph, tmp_path):
     assert counts["quantised_products"] == len(names) - 2
 
 
+@pytest.mark.slow
 def test_nncf_stores_shared_weights_once(graph, tmp_path):
     model, path, examples = graph
     counts = quantise_openvino(path, tmp_path / "o.xml", examples=examples)

@@ -326,6 +326,7 @@ def test_what_is_wrong_is_said_and_nothing_is_left(text_file, tokenizer_dir, tmp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_an_error_of_a_worker_comes_home(text_file, tokenizer_dir, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"good\n\nbad \xe9\n")

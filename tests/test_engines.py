@@ -42,7 +42,10 @@ def every_dir(tmp_path_factory, classifier_dir, data_dir):
     return directory
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES_HERE)
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(name, marks=[pytest.mark.slow] if name == "torch-compile" else []) for name in RUNTIMES_HERE],
+)
 def test_every_runtime_in_a_pipeline(every_dir, runtime, monkeypatch):
     complaints: list[tuple] = []
     monkeypatch.setattr("transformers.pipelines.base.logger.error", lambda *words: complaints.append(words))

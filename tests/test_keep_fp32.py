@@ -106,6 +106,7 @@ def test_the_stage_keeps_the_fewest_products_that_hold_the_score(fragile_dir, da
         ("onnx-qdq", "onnx-qdq may lose at most 1 points.*more --examples"),
     ],
 )
+@pytest.mark.slow
 def test_a_score_that_cannot_be_held_is_an_error(classifier_dir, data_dir, tmp_path, to, words):
     """A judge that gives every int8 graph nothing."""
     settings = ExportSettings(data=str(data_dir), task="sst2", max_drop=1.0, examples=8)

@@ -31,6 +31,7 @@ def test_the_command_exports(classifier_dir, tmp_path):
     assert Engine.load(tmp_path / "out", "onnx-int8")(**inputs).logits.shape == (1, 2)
 
 
+@pytest.mark.slow
 def test_the_command_is_in_optimums_help_and_its_errors_are_one_line(classifier_dir, tmp_path):
     assert "albert-plus" in _optimum("export", "--help").stdout
     done = _optimum("export", "albert-plus", "-m", classifier_dir, "--task", "fill-mask", tmp_path / "out")

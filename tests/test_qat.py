@@ -186,6 +186,7 @@ def test_a_graph_that_predicts_something_else_is_no_export():
     )
 
 
+@pytest.mark.slow
 def test_a_regression_is_trained_and_compared_by_its_values(teachers, data_dir, tmp_path):
     settings = QatSettings(**SHORT)
     qat(str(teachers / "stsb"), data=str(data_dir), task=get_task("stsb"), output=tmp_path / "q", settings=settings)

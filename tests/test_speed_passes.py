@@ -94,6 +94,7 @@ def test_heads_that_read_the_whole_sequence_are_left_alone(head):
     ],
     ids=["bert", "distilbert"],
 )
+@pytest.mark.slow
 def test_other_peoples_encoders_profit_too(tmp_path, model):
     model = randomise(model())
     save_graph(export_graph(model), tmp_path / "m.onnx")
