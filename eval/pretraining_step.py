@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hf_albert_plus.eval.arithmetic import measure_ceilings
 from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.timing import elapsed_ms, summarise, time_calls
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
+from hf_albert_plus.onednn import faster_products
 from hf_albert_plus.pretraining.attention import cpu_attention
 from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator, token_types
@@ -71,8 +73,10 @@ def bench_pretraining(
     whole = examples.select(range(batch_size * _BATCHES))
     rows = {
         BASELINE: _Row(theirs, _Batches(whole, _usual_collator(tokenizer), batch_size), bf16),
-        "ours, padded": _Row(deepcopy(ours), _Batches(whole, padded, batch_size), bf16),
-        "ours, packed": _Row(ours, _Batches(PackedRows(examples, width=width), packed, batch_size), bf16),
+        "ours, padded": _Row(deepcopy(ours), _Batches(whole, padded, batch_size), bf16, faster_products),
+        "ours, packed": _Row(
+            ours, _Batches(PackedRows(examples, width=width), packed, batch_size), bf16, faster_products
+        ),
     }
     timings = time_calls(
         {label: row.step for label, row in rows.items()},
@@ -127,12 +131,22 @@ def _starts(length: int, batch_size: int) -> list[int]:
 class _Row:
     """One way to train."""
 
-    def __init__(self, model: Any, batches: _Batches, bf16: bool):
-        self.model, self.batches, self.bf16 = model, iter(batches), bf16
+    def __init__(
+        self,
+        model: Any,
+        batches: _Batches,
+        bf16: bool,
+        products: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ):
+        self.model, self.batches, self.bf16, self.products = model, iter(batches), bf16, products
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step(self) -> int:
         """Makes a batch and trains on it; its real tokens."""
+        with self.products():
+            return self._step()
+
+    def _step(self) -> int:
         batch, tokens = next(self.batches)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
             loss = self.model(**batch).loss
@@ -143,8 +157,9 @@ class _Row:
 
     def operations_of_a_token(self) -> float:
         """Floating point operations of the products of a step, a real token."""
+        # Torch counts those of its own products alone.
         with FlopCounterMode(display=False) as counter:
-            tokens = self.step()
+            tokens = self._step()
         return counter.get_total_flops() / tokens
 
 

@@ -15,6 +15,7 @@ from . import processes
 from .accumulation import AccumulatingTrainer
 from .callbacks import Checkpoints, Epochs, Progress, last_complete, step_of
 from .errors import InvalidInput, check_values
+from .onednn import faster_products
 from .records import discard
 from .row_order import by_length
 
@@ -187,7 +188,8 @@ def run_trainer(
     trainer.remove_callback(PrinterCallback)
     start = time.perf_counter()
     try:
-        outcome = trainer.train(resume_from_checkpoint=None if resumed_from is None else str(resumed_from))
+        with faster_products():
+            outcome = trainer.train(resume_from_checkpoint=None if resumed_from is None else str(resumed_from))
     finally:
         progress.close()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry] or [outcome.training_loss]
