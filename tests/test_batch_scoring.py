@@ -527,6 +527,7 @@ def test_the_example_of_the_help_names_only_options_that_there_are():
         assert option in output.replace(example, "")
 
 
+@pytest.mark.slow
 def test_scoring_needs_nothing_that_only_a_server_needs():
     """Whoever installs the extra `score` alone has no FastAPI."""
     program = (

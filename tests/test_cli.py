@@ -206,6 +206,7 @@ def test_a_run_leaves_directories_that_transformers_opens(finished):
     assert record["result"]["trained"]["stage"] == "distill"
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_printed_again_as_json(finished, run_arguments):
     out, _ = finished
     done = albert_plus(*run_arguments, "--out", out, "--json")
@@ -214,6 +215,7 @@ def test_a_finished_run_is_printed_again_as_json(finished, run_arguments):
     assert done.stderr.count("done before") == 12
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_directory_are_refused(finished, run_arguments):
     out, _ = finished
     done = albert_plus(*run_arguments, "--out", out, "--seed", "7", check=False)
@@ -221,6 +223,7 @@ def test_other_settings_in_the_same_directory_are_refused(finished, run_argument
     assert "settings.seed: 42 there, 7 asked for" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_half_written_file_is_never_reused(finished, run_arguments, tmp_path):
     import shutil
 

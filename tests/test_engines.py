@@ -202,6 +202,7 @@ def test_threads_are_those_asked_for(every_dir):
         assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_openvino_takes_the_threads_asked_for(every_dir):
     """OpenVINO counts the cores it may use once a process and takes no more threads than those."""
     script = f"""

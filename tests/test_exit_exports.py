@@ -21,7 +21,7 @@ from hf_albert_plus.records import read_record, training_record
 from tests.conftest import invoke
 
 
-@pytest.fixture(scope="module", params=["loop", "segments"])
+@pytest.fixture(scope="module", params=["loop", pytest.param("segments", marks=pytest.mark.slow)])
 def with_exits(request, classifier_dir, data_dir, tmp_path_factory):
     """An all-shared classifier with a branch after every layer, or with an exit on its pooler where no loop ends."""
     folder, head = tmp_path_factory.mktemp("exits"), {"loop": "branch", "segments": "pooled"}[request.param]
@@ -180,6 +180,7 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
     assert "average_layers" not in torch_row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_exits", ["loop"], indirect=True)
 def test_rows_that_leave_elsewhere_are_no_parity(with_exits, data_dir, tmp_path, monkeypatch):
     """Nothing is left to compare then."""

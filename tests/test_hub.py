@@ -79,7 +79,7 @@ def _lines(printed):
     return [json.loads(line) for line in printed.splitlines() if line.startswith(("[", '"'))]
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=["shared", pytest.param("bottleneck", marks=pytest.mark.slow)])
 def pushed(request, tmp_path_factory, tokenizer_dir):
     """A hub to which every head was pushed, and the outputs they gave before."""
     fields = {

@@ -76,6 +76,7 @@ def _agreement(fragile_dir):
     return score
 
 
+@pytest.mark.slow
 def test_sensitivity_ranks_the_ruined_products_first(fragile_dir, tmp_path):
     export(fragile_dir, to=["onnx"], output=tmp_path / "x")
     model = Engine.load(fragile_dir).model

@@ -114,10 +114,9 @@ def test_processors_that_gain(monkeypatch, capabilities, gains):
     assert leaves_avx512_unused() == gains
 
 
-@pytest.mark.parametrize("checkpoint_layers", [False, True])
-def test_a_run_trains_with_it(corpus, tmp_path, monkeypatch, checkpoint_layers):
-    """The loss of a run of its own, every product of both passes by oneDNN."""
-    settings = PretrainSettings(**{**SETTINGS, "optimizer": "lamb", "checkpoint_layers": checkpoint_layers})
+def test_a_run_trains_with_it(corpus, tmp_path, monkeypatch):
+    """The loss of a run of torch's own products, with every product by oneDNN: forward, backward and computed again."""
+    settings = PretrainSettings(**{**SETTINGS, "optimizer": "lamb", "checkpoint_layers": True})
 
     def loss(name):
         result = pretrain(corpus, config=CONFIG, output=tmp_path / name, settings=settings).result

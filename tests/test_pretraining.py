@@ -127,6 +127,7 @@ def words(corpus, out, *more):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_to_the_same_weights(corpus, tmp_path):
     """In its second epoch, with dropout, LAMB's means and masks drawn anew."""
     program = """
@@ -229,6 +230,7 @@ def test_decay_spares_what_the_paper_spares(corpus, tmp_path, monkeypatch):
     assert seen["lr"] == 0.01
 
 
+@pytest.mark.slow
 def test_a_run_in_bf16_learns_as_one_in_fp32(corpus, tmp_path):
     """Their attention is another one, and their products round."""
     for precision in ("fp32", "bf16"):

@@ -175,6 +175,7 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, encoder_dir, data
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken"]
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_share_a_stage(tmp_path):
     def nested(directory: Path):
         code = (
