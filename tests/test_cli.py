@@ -167,6 +167,7 @@ def finished(run_arguments, tmp_path_factory):
     return out, done
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_where_it_was(finished):
     out, done = finished
     assert done.stderr.count("done before") == 6  # sst2's five stages and stsb's teacher
@@ -174,6 +175,7 @@ def test_a_killed_run_resumes_where_it_was(finished):
     assert (out / "report" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_run_prints_the_table(finished):
     _, done = finished
     for label in (
@@ -189,6 +191,7 @@ def test_a_run_prints_the_table(finished):
     assert "…" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_leaves_directories_that_transformers_opens(finished):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -237,6 +240,7 @@ def test_a_half_written_file_is_never_reused(finished, run_arguments, tmp_path):
     assert "model.safetensors differs from its record" in done.stderr
 
 
+@pytest.mark.slow
 def test_eval_bench_and_report_by_hand(finished, data_dir, tmp_path):
     out, _ = finished
     student, teacher = out / "models" / "student-sst2", out / "models" / "teacher-sst2"

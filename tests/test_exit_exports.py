@@ -259,6 +259,7 @@ def test_the_faster_form_is_taken_where_there_are_two(with_exits, data_dir, tmp_
         invoke("export", tmp_path / "c", "--to", "onnx-exits", "--exit-form", "lop", "--out", tmp_path / "no")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_exits", ["segments"], indirect=True)
 def test_a_loop_that_cannot_be_is_refused(with_exits, data_dir, tmp_path):
     folder, _ = with_exits

@@ -122,6 +122,7 @@ def test_a_score_that_cannot_be_held_is_an_error(classifier_dir, data_dir, tmp_p
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_patterns_keep_what_they_name(classifier_dir, tmp_path):
     settings = ExportSettings(keep_fp32=("*.layers.3.*", "classifier"))
     record = export(classifier_dir, to=["onnx", "onnx-int8"], output=tmp_path / "x", settings=settings)
@@ -165,6 +166,7 @@ def test_openvino_keeps_what_the_patterns_name(classifier_dir, data_dir, tmp_pat
     assert facts["quantised_products"] == facts["weight_products"] - 6 == 21
 
 
+@pytest.mark.slow
 def test_an_export_is_used_again_only_for_the_same_examples(classifier_dir, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("the film is good .\nthe plot is dull .\n", encoding="utf-8")
