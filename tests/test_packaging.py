@@ -75,6 +75,7 @@ def test_the_wheel_holds_everything_and_nothing_else(site):
     assert any(path.name == "LICENSE" for path in info.rglob("*"))
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_the_demos_first_stage_from_an_empty_directory(site, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(site)}
     where = [sys.executable, "-c", "import hf_albert_plus.eval; print(hf_albert_plus.eval.__file__)"]

@@ -56,7 +56,9 @@ def text_without_order(tokenizer_dir, tmp_path_factory):
     return built_corpus(make_text(count=120), directory, tokenizer_dir, order="none")
 
 
-@pytest.mark.parametrize(("optimizer", "packed"), [("lamb", True), ("adamw", True), ("adamw", False)])
+@pytest.mark.parametrize(
+    ("optimizer", "packed"), [("lamb", True), pytest.param("adamw", True, marks=pytest.mark.slow), ("adamw", False)]
+)
 def test_a_run_learns_and_opens_again(told_text, tmp_path, optimizer, packed):
     rate, epochs = {"lamb": (0.01, 24), "adamw": (6e-3, 12)}[optimizer]
     settings = {**SETTINGS, "epochs": epochs, "optimizer": optimizer, "learning_rate": rate, "packed": packed}

@@ -21,6 +21,7 @@ def test_the_record_of_something_else_is_no_cards(facts, tmp_path):
         read_facts(tmp_path / "card.json")
 
 
+@pytest.mark.slow
 def test_the_card_of_a_pretrained_encoder(corpus, data_dir, tmp_path):
     encoder, scores = tmp_path / "encoder", tmp_path / "scores.json"
     invoke(*words(corpus, encoder, "--epochs", 1))
