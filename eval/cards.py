@@ -5,8 +5,9 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import card, pretraining_card
+from hf_albert_plus.files import read_json, write_json, write_text
 from hf_albert_plus.glue import TASKS
-from hf_albert_plus.records import CARD, EVAL_RESULTS, read_json, write_json, write_text
+from hf_albert_plus.records import CARD, EVAL_RESULTS
 
 _RENDER = {card.KIND: card.render_card, pretraining_card.KIND: pretraining_card.render_pretraining_card}
 

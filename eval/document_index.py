@@ -16,11 +16,11 @@ from hf_albert_plus.checkpoints import load_config, load_towers
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.batching import TOKEN_BUDGET, pad_rows, token_batches
 from hf_albert_plus.export.engines import model_hash
+from hf_albert_plus.files import file_sha256
 from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import load_tokenizer
 from hf_albert_plus.heads import architecture_of
 from hf_albert_plus.progress import track
-from hf_albert_plus.records import file_sha256
 
 # What decides a vector beside the weights.
 _READ = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model"}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.files import write_text
 from hf_albert_plus.glue import TASKS, Task
-from hf_albert_plus.records import write_text
 
 _HEADER = ["index", "prediction"]
 # The server reads names where the task's files have names, and numbers where they have numbers.

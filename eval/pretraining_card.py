@@ -6,8 +6,9 @@ from typing import Any
 from hf_albert_plus.eval.card import diagram, encoder_facts, parameter_facts, totals
 from hf_albert_plus.eval.presentation import interval_text
 from hf_albert_plus.eval.table import NOT_MEASURED
+from hf_albert_plus.files import read_json
 from hf_albert_plus.glue import get_task
-from hf_albert_plus.records import RECORD, fingerprint, read_json, training_record
+from hf_albert_plus.records import RECORD, fingerprint, training_record
 
 KIND = "pretraining-card"
 STAGE = "pretrain"

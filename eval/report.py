@@ -8,7 +8,8 @@ from hf_albert_plus.eval import presentation
 from hf_albert_plus.eval.card import card_facts, render_card
 from hf_albert_plus.eval.plot import distribution_svg, frontier_svg, task_bars_svg
 from hf_albert_plus.eval.table import Table, build_table
-from hf_albert_plus.records import Record, file_sha256, read_json, run_stage, write_json, write_text
+from hf_albert_plus.files import file_sha256, read_json, write_json, write_text
+from hf_albert_plus.records import Record, run_stage
 
 
 def report(

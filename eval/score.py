@@ -17,10 +17,11 @@ from hf_albert_plus.eval.metrics import compute_metrics, first_metric, predictio
 from hf_albert_plus.eval.predictions import read_predictions, to_json
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.engines import Engine, model_hash
+from hf_albert_plus.files import file_sha256
 from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import Task, data_parent, encode, load_split, load_tokenizer
 from hf_albert_plus.heads import architecture_of
-from hf_albert_plus.records import file_sha256, training_record
+from hf_albert_plus.records import training_record
 
 
 def score_targets(

@@ -15,8 +15,9 @@ from hf_albert_plus.compression.quantisation.scheme import SCHEME
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import check_tensors
 from hf_albert_plus.export.runtimes import Runtime, get_runtime
+from hf_albert_plus.files import file_sha256, read_json
 from hf_albert_plus.heads import architecture_of
-from hf_albert_plus.records import RECORD, file_sha256, read_json
+from hf_albert_plus.records import RECORD
 
 
 class Engine(ABC):

@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from . import processes
 from .errors import InvalidInput, StageConflict
+from .files import file_sha256, read_json, write_json
 
 RECORD = "record.json"
 CHECKPOINTS = "checkpoints"
@@ -69,48 +70,6 @@ class Record:
         content = asdict(self)
         del content["reused"]
         write_json(path, content)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Writes JSON under a temporary name and renames it, so that the file is never half there."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def write_text(path: Path, content: str) -> None:
-    """Writes text under a temporary name and renames it."""
-    write_bytes(path, content.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name and renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-
-
-def read_json(path: Path, *, what: str) -> Any:
-    """Reads a JSON file written by this package.
-
-    Raises:
-        InvalidInput: it is missing or not JSON.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidInput(f"{what} must be an existing JSON file", got=str(path), repair="check the path") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"{what} must be a JSON file", got=f"{path} ({error})", repair="write it again with --json"
-        ) from None
-
-
-def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
@@ -414,5 +373,5 @@ def _identity_of(partial: Path) -> Any:
         return None
 
 
-__all__ = ["COMPLETE", "RECORD", "OutputLock", "Record", "carried_record", "command_line", "describe_files", "file_sha256", "fingerprint", "parent", "read_json", "read_record",
-           "record_run", "run_stage", "training_record", "versions", "write_bytes", "write_json", "write_text"]  # fmt: skip
+__all__ = ["COMPLETE", "RECORD", "OutputLock", "Record", "carried_record", "command_line", "describe_files", "fingerprint", "parent", "read_record",
+           "record_run", "run_stage", "training_record", "versions"]  # fmt: skip

@@ -168,7 +168,8 @@ def test_letters_of_blocks():
 
 def test_an_export_carries_the_record_of_its_training(seeds, tmp_path):
     from hf_albert_plus.export.stage import export
-    from hf_albert_plus.records import describe_files, write_json
+    from hf_albert_plus.files import write_json
+    from hf_albert_plus.records import describe_files
 
     source = shutil.copytree(seeds[1], tmp_path / "trained")
     record = {**json.loads((source / "record.json").read_text()), "versions": {}, "platform": "p", "seconds": 1.0}

@@ -24,8 +24,8 @@ from hf_albert_plus.eval.table import NOT_MEASURED, build_table
 from hf_albert_plus.eval.targets import parse_target, parse_targets
 from hf_albert_plus.export.batching import token_batches
 from hf_albert_plus.export.engines import Engine
+from hf_albert_plus.files import write_json
 from hf_albert_plus.glue import encode, get_task, load_split
-from hf_albert_plus.records import write_json
 
 
 @pytest.mark.parametrize(

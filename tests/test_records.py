@@ -13,9 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from hf_albert_plus.errors import InvalidInput, StageConflict
+from hf_albert_plus.files import file_sha256, read_json, write_json
 from hf_albert_plus.finetune import finetune
 from hf_albert_plus.glue import get_task
-from hf_albert_plus.records import discard, file_sha256, fingerprint, read_json, read_record, run_stage, write_json
+from hf_albert_plus.records import discard, fingerprint, read_record, run_stage
 from hf_albert_plus.training import TrainSettings
 
 

@@ -1,13 +1,10 @@
 """The verbs. Each parses its options, calls one stage and prints what came out."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from ..errors import AlbertPlusError
 from . import options as o
 from .architectures import convert, variants
 from .artefacts import export
@@ -15,8 +12,9 @@ from .augmentation import augment
 from .batch_scoring import score
 from .benches import bench
 from .compression import calibrate, prune, qat, sparsify
-from .console import notes, print_json, print_table
+from .console import print_json, print_table
 from .distillation import distill, split_settings
+from .failures import run_command
 from .pretraining import bench_pretrain, pretrain
 from .reports import card, report
 from .retrieval import retrieve
@@ -37,15 +35,8 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Runs the command line. Errors that a user can repair end with exit code 2 and no traceback."""
-    try:
-        app()
-    except AlbertPlusError as error:
-        notes.print(f"[bold red]error:[/] {escape(str(error))}")
-        sys.exit(2)
-    except PermissionError as error:
-        notes.print(f"[bold red]error:[/] {escape(str(error))}; choose a place that you may write to")
-        sys.exit(2)
+    """Runs the command line."""
+    run_command(app)
 
 
 @app.command(epilog="Example: albert-plus demo --out demo-output")

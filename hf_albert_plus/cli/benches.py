@@ -73,7 +73,7 @@ def bench(
     """Time targets at fixed shapes or under real traffic, in turns, against a baseline."""
     from hf_albert_plus.eval.shapes import parse_shapes
 
-    from ..records import write_json
+    from ..files import write_json
 
     parsed = parse_shapes(shapes or _SHAPES)
     modes = [name for name, value in (("TARGET", targets), ("--peers", peers), ("--passes", passes)) if value]

@@ -19,9 +19,10 @@ from ..distillation import (
 )
 from ..distillation.checks import check_phase, check_words
 from ..errors import InvalidInput, suggest
+from ..files import read_json, write_json
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
-from ..records import Record, parent, read_json, run_stage, write_json
+from ..records import Record, parent, run_stage
 from ..training import Precision, TrainSettings
 from .console import notes
 

@@ -142,7 +142,7 @@ def bench_pretrain(
     """Time steps of pretraining on the CPU against transformers' own AlbertForPreTraining with its padded collator, in turns."""
     from hf_albert_plus.eval.pretraining_step import bench_pretraining
 
-    from ..records import write_json
+    from ..files import write_json
     from ..training import trains_in_bf16
     from ..variants import get_variant, parse_settings
 

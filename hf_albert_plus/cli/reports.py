@@ -65,7 +65,8 @@ def card(
     quiet_libraries()
     from hf_albert_plus.eval.cards import read_facts, render, write_card
 
-    from ..records import CARD, write_text
+    from ..files import write_text
+    from ..records import CARD
 
     written, differing = [], []
     for source in sources:
@@ -122,7 +123,7 @@ def _is_pretrained(source: Path) -> bool:
 def _gather_pretraining(source: Path, scores: list[Path]) -> dict[str, Any]:
     from hf_albert_plus.eval.pretraining_card import pretraining_facts
 
-    from ..records import read_json
+    from ..files import read_json
 
     return pretraining_facts(source, scores=[read_json(path, what="--scores") for path in scores])
 
@@ -134,7 +135,7 @@ def _gather(
     from hf_albert_plus.eval.card import card_facts
     from hf_albert_plus.eval.table import build_table
 
-    from ..records import read_json
+    from ..files import read_json
 
     if not scores or bench is None:
         raise InvalidInput(

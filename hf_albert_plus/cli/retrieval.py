@@ -22,8 +22,8 @@ def retrieve(
     json_file: o.JsonFile = None,
 ) -> None:
     """Search a task's validation split with two towers, its documents encoded once."""
+    from ..files import write_json
     from ..glue import get_task
-    from ..records import write_json
 
     chosen = get_task(task)
     start(threads)

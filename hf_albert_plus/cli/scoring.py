@@ -43,8 +43,8 @@ def evaluate(
     json_file: o.JsonFile = None,
 ) -> None:
     """Score targets, or files of predictions, on a GLUE task's validation split, with intervals."""
+    from ..files import write_json
     from ..glue import get_task
-    from ..records import write_json
 
     chosen = get_task(task)
     if bool(targets) == bool(predictions):

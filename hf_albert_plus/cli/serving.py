@@ -94,8 +94,8 @@ def bench_serve(
     from hf_albert_plus.eval.targets import parse_target
     from hf_albert_plus.eval.traffic import Traffic
 
+    from ..files import write_json
     from ..glue import get_task
-    from ..records import write_json
 
     start(None)
     traffic = Traffic(data=data, task=get_task(task), max_length=max_length)
@@ -142,7 +142,7 @@ def capacity(
     """Plan how many servers a load needs, each at half its pace, from what one was measured to do."""
     from hf_albert_plus.eval.capacity import LOAD, Capacity, read_measured
 
-    from ..records import read_json
+    from ..files import read_json
 
     found = Capacity([read_measured(read_json(path, what="a measurement"), name=str(path)) for path in measured])
     servers = found.servers(rate=rate, texts=texts)

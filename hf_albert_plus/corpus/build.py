@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
-from ..records import CHECKPOINTS, Record, parent, run_stage, write_json
+from ..files import write_json
+from ..records import CHECKPOINTS, Record, parent, run_stage
 from .documents import Part
 from .parts import bar_of_parts, find_parts, sources
 from .settings import CorpusSettings

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InvalidInput
+from ..files import file_sha256
 from ..progress import bar
-from ..records import file_sha256
 from .documents import PART_BYTES, Part, open_hub
 
 _KINDS = {".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}

@@ -4,9 +4,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..files import write_text
 from ..glue.tasks import get_task
 from ..progress import steps
-from ..records import Record, run_stage, write_text
+from ..records import Record, run_stage
 from ..tokenization import train_wordpiece
 from .tasks import GENERATORS, Row, pretraining_pair
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..checkpoints import check_trainable, load_config
 from ..errors import InvalidInput, suggest
+from ..files import file_sha256
 from ..finetune import fits_positions
 from ..glue import TASKS, Task, data_parent
-from ..records import Record, file_sha256, parent, run_stage
+from ..records import Record, parent, run_stage
 from ..training import TrainSettings
 from .checks import check_phase, check_task, check_words
 from .dual_training.vocabularies import check_own_vocabulary

@@ -11,11 +11,12 @@ from transformers import set_seed
 
 from .. import processes
 from ..checkpoints import from_pretrained, load_classifier, load_config
+from ..files import write_json
 from ..heads import albert_plus_class, architecture_of
 from ..initialise import initialise
 from ..pretraining.choosers import EachToken
 from ..pretraining.masking import Masking, smoothed_weights
-from ..records import CHECKPOINTS, discard, write_json
+from ..records import CHECKPOINTS, discard
 from ..training import train
 from .distill import stand_in
 from .dual_training import DualCollator, DualDistiller, word_rows

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
-from ..records import file_sha256
+from ..files import file_sha256
 from .tasks import Task
 from .tsv import read_tsv, tsv_file
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
+from ..files import read_json, write_text
 from ..progress import track
-from ..records import read_json, write_text
 from .ranges import Range, line_ranges, parquet_ranges
 from .settings import ScoreSettings
 from .sources import Source

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 
 from ..corpus.parts import bar_of_parts, find_parts, sources
 from ..errors import check_known, check_values
-from ..records import Record, file_sha256, run_stage
+from ..files import file_sha256
+from ..records import Record, run_stage
 from .sentencepiece_model import read_sentencepiece
 from .unigram import train_unigram
 from .wordpiece import train_wordpiece

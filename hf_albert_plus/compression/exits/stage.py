@@ -10,9 +10,10 @@ import torch
 
 from ...configuration_albert_plus import AlbertPlusConfig
 from ...errors import InvalidInput, check_known, check_values
+from ...files import write_text
 from ...finetune import task_rows
 from ...glue import Task, data_parent
-from ...records import Record, carried_record, copy_model, parent, run_stage, write_text
+from ...records import Record, carried_record, copy_model, parent, run_stage
 from .calibration import calibrate
 from .criteria import Criterion, Kind, taken_exits
 

@@ -8,7 +8,7 @@ import torch
 
 from ...devices import fastest_device
 from ...errors import InvalidInput
-from ...records import read_json, write_json
+from ...files import read_json, write_json
 from .assignment import assign_bits
 from .curvature import curvatures, sensitivity
 from .fake_quantisation import FakeQuantisation

@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from ...records import write_bytes
+from ...files import write_bytes
 from .rounding import Grid, row_groups, weight_levels
 from .scheme import Scheme
 

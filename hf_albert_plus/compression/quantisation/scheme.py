@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInput
-from ...records import read_json, write_json
+from ...files import read_json, write_json
 from .rounding import Grid
 
 SCHEME = "quantisation.json"

@@ -8,10 +8,11 @@ from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
+from ...files import file_sha256
 from ...glue import Task, data_parent, load_split
 from ...glue.tsv import tsv_file
 from ...progress import track
-from ...records import Record, file_sha256, parent, run_stage
+from ...records import Record, parent, run_stage
 from .masked_words import MaskedWords
 from .word_replacement import Candidates, find_candidates, replace_in_row
 from .word_vectors import read_word_vectors
