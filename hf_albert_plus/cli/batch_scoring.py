@@ -23,7 +23,8 @@ def score(
         typer.Option(metavar="DIR[:ENGINE]", help="A classifier. ENGINE by default onnx-int8, else onnx, else torch."),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "--out", help="Directory to make. Run again with the same one to go on.")
+        Path,
+        typer.Option("--output", "--out", help="Directory to make. Run again with the same one to go on.", **o.OUTPUT),
     ],
     text_column: Annotated[str, typer.Option(help="Column of the text; what lines of plain text are called.")] = "text",
     pair_column: Annotated[str | None, typer.Option(help="Column of the text that is read with it.")] = None,

@@ -8,11 +8,10 @@ from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
-from ...files import file_sha256
 from ...glue import Task, data_parent, load_split
 from ...glue.tsv import tsv_file
 from ...progress import track
-from ...records import Record, parent, run_stage
+from ...records import Record, file_parent, parent, run_stage
 from .masked_words import MaskedWords
 from .word_replacement import Candidates, find_candidates, replace_in_row
 from .word_vectors import read_word_vectors
@@ -102,10 +101,8 @@ def augment(
     if masked_lm is not None:
         parents["masked_lm"] = parent(masked_lm)
     if word_vectors is not None:
-        is_file = word_vectors.is_file()
-        parents["word_vectors"] = (
-            {"path": str(word_vectors), "sha256": file_sha256(word_vectors)} if is_file else parent(word_vectors)
-        )
+        name = file_parent if word_vectors.is_file() else parent
+        parents["word_vectors"] = name(word_vectors)
     return run_stage("augment", output, settings={"task": task.name, **settings.describe()}, parents=parents, work=work)
 
 
