@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from typing_extensions import TypedDict
 
@@ -53,6 +54,36 @@ def writing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+@contextmanager
+def late_errors(stream: BinaryIO) -> Iterator[Any]:
+    """A stream whose writes do not fail, for Parquet's writers, which end the whole process where one does on a full disk.
+
+    Raises:
+        OSError: at the end, that of the first write.
+    """
+    late = _Late(stream)
+    yield late
+    if late.error is not None:
+        raise late.error
+
+
+class _Late(io.RawIOBase):
+    def __init__(self, stream: BinaryIO):
+        self.stream = stream
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.error is None:
+            try:
+                self.stream.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
 
 
 def is_temporary(name: str) -> bool:
@@ -188,6 +219,7 @@ __all__ = [
     "describe_file",
     "file_sha256",
     "is_temporary",
+    "late_errors",
     "parse_json",
     "read_json",
     "sync",

@@ -71,14 +71,10 @@ def score(
         text_column=text_column, pair_column=pair_column, keep=tuple(keep or ()), max_length=max_length, token_budget=token_budget,
         part_rows=part_rows,
     )  # fmt: skip
-    try:
-        record = stage(
-            inputs, engine=Path(directory), runtime=runtime, output=output, settings=settings,
-            place=Place(address=address, workers=workers, cores=cores), tell=lambda text: notes.print(text, markup=False),
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        notes.print(f"stopped; what is done stays in {output}: the same command goes on", markup=False)
-        raise typer.Exit(130) from None
+    record = stage(
+        inputs, engine=Path(directory), runtime=runtime, output=output, settings=settings,
+        place=Place(address=address, workers=workers, cores=cores), tell=lambda text: notes.print(text, markup=False),
+    )  # fmt: skip
     done(record, output, as_json=as_json)
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from hf_albert_plus.export.batching import pad_rows, run_batches, token_batches
 
 from ..errors import InvalidInput
-from ..files import sync
+from ..files import late_errors, sync
 from ..outputs import new_file
 from ..serving.answers import Answers, Text
 from ..serving.text_model import TextModel
@@ -91,7 +91,10 @@ class Worker:
 
     def _write(self, part: Part, stream: BinaryIO) -> Tally:
         tally = Tally()
-        with pq.ParquetWriter(stream, self.answering.schema, write_page_checksum=True) as writer:
+        with (
+            late_errors(stream) as late,
+            pq.ParquetWriter(late, self.answering.schema, write_page_checksum=True) as writer,
+        ):
             for table in self._tables(part):
                 writer.write_table(table)
                 tally += Tally(table.num_rows, int(numpy.sum(table["tokens"])), int(numpy.sum(table["truncated"])))

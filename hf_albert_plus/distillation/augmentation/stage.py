@@ -8,6 +8,7 @@ from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
+from ...files import late_errors
 from ...glue import Task, data_parent, load_split
 from ...glue.tsv import tsv_file
 from ...progress import track
@@ -121,7 +122,7 @@ def write_augmented(
 
     schema = rows.features.arrow_schema
     words = with_candidates = replaced = written = 0
-    with ParquetWriter(path, schema) as writer:
+    with path.open("wb") as stream, late_errors(stream) as late, ParquetWriter(late, schema) as writer:
         starts = range(0, len(rows), _ROWS_AT_A_TIME)
         for start in track(starts, total=len(starts), description=f"augment {task.name}"):
             chunk: list[dict[str, Any]] = []
@@ -163,7 +164,8 @@ def copy_other_splits(data: str, task: Task, directory: Path) -> None:
             copyfile(path, directory / path.name)
         if not files and (not root.is_dir() or tsv_file(root, task, split) is not None):
             rows = load_split(data, task, split, labelled=False)
-            rows.to_parquet(directory / f"{split}-00000-of-00001.parquet")
+            with (directory / f"{split}-00000-of-00001.parquet").open("wb") as stream, late_errors(stream) as late:
+                rows.to_parquet(late)
 
 
 __all__ = ["AugmentSettings", "augment"]
