@@ -1,7 +1,6 @@
 """Two towers at work: vectors of texts, and an index that keeps those of documents."""
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from hf_albert_plus.checkpoints import load_config, load_towers
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.batching import TOKEN_BUDGET, pad_rows, token_batches
 from hf_albert_plus.export.engines import model_hash
-from hf_albert_plus.files import file_sha256
+from hf_albert_plus.files import file_sha256, writing
 from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import load_tokenizer
 from hf_albert_plus.heads import architecture_of
@@ -113,11 +112,9 @@ class DocumentIndex:
         return cls(towers.encode(texts, description="encode documents"), _origin(towers, texts))
 
     def save(self, path: Path) -> None:
-        """Writes a safetensors file under a temporary name and renames it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        save_file({"vectors": self.vectors}, temporary, metadata=self.made_from)
-        os.replace(temporary, path)
+        """Writes a safetensors file, whole or not at all."""
+        with writing(path) as temporary:
+            save_file({"vectors": self.vectors}, temporary, metadata=self.made_from)
 
     @classmethod
     def load(cls, path: Path, towers: Towers, texts: list[str]) -> "DocumentIndex":

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.files import write_text
+from hf_albert_plus.files import write_text, writing
 from hf_albert_plus.glue import TASKS, Task
 
 _HEADER = ["index", "prediction"]
@@ -98,13 +97,10 @@ def write_submission(path: Path, files: dict[str, str]) -> list[str]:
     Returns:
         The names of files that the server asks for and that are not among them.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    with writing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for stem, text in files.items():
             # A fixed date: the same predictions give the same file.
             archive.writestr(zipfile.ZipInfo(f"{stem}.tsv", date_time=(1980, 1, 1, 0, 0, 0)), text)
-    os.replace(temporary, path)
     return [stem for stem in submission_files() if stem not in files]
 
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.card import diagram, encoder_facts, parameter_facts, totals
 from hf_albert_plus.eval.presentation import interval_text
 from hf_albert_plus.eval.table import NOT_MEASURED
-from hf_albert_plus.files import read_json
 from hf_albert_plus.glue import get_task
-from hf_albert_plus.records import RECORD, fingerprint, training_record
+from hf_albert_plus.records import RECORD, Parent, fingerprint, open_record, training_record
 
 KIND = "pretraining-card"
 STAGE = "pretrain"
@@ -40,8 +40,8 @@ def pretraining_facts(directory: Path, *, scores: list[dict[str, Any]]) -> dict[
     from hf_albert_plus.checkpoints import load_config
 
     training = training_record(directory)
-    corpus = read_json(Path(training["parents"]["corpus"]["path"]) / RECORD, what="the record of the corpus")
-    tokenizer = Path(corpus["parents"]["tokenizer"]["path"]) / RECORD
+    corpus = open_record(Path(_parent(training, "corpus", of=directory)["path"]))
+    tokenizer = Path(_parent(corpus.content(), "tokenizer", of=directory)["path"])
     config = load_config(directory, option="an encoder")
     facts = {
         "kind": KIND,
@@ -50,11 +50,27 @@ def pretraining_facts(directory: Path, *, scores: list[dict[str, Any]]) -> dict[
         "vocabulary": config.vocab_size,
         "parameters": parameter_facts(config),
         "training": {key: training[key] for key in ("command", "settings", "parents", "result", "finished")},
-        "corpus": {key: corpus[key] for key in ("command", "settings", "parents", "result")},
-        "tokenizer": read_json(tokenizer, what="the record of the tokenizer")["command"] if tokenizer.is_file() else "",
+        "corpus": {key: corpus.content()[key] for key in ("command", "settings", "parents", "result")},
+        "tokenizer": open_record(tokenizer).command if (tokenizer / RECORD).is_file() else "",
         "finetuned": _finetuned(directory, scores),
     }
     return {**facts, "differs": _differences(facts)}
+
+
+def _parent(record: dict[str, Any], name: str, *, of: Path) -> Parent:
+    """What a stage read.
+
+    Raises:
+        InvalidInput: its record does not say.
+    """
+    if name not in record["parents"]:
+        raise InvalidInput(
+            f"the records of a pretrained encoder must name its {name}",
+            got=f"{of}, whose {record['stage']} names none",
+            repair="make it with albert-plus pretrain",
+        )
+    parent: Parent = record["parents"][name]
+    return parent
 
 
 def _finetuned(directory: Path, scores: list[dict[str, Any]]) -> list[dict[str, Any]]:

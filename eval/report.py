@@ -8,8 +8,8 @@ from hf_albert_plus.eval import presentation
 from hf_albert_plus.eval.card import card_facts, render_card
 from hf_albert_plus.eval.plot import distribution_svg, frontier_svg, task_bars_svg
 from hf_albert_plus.eval.table import Table, build_table
-from hf_albert_plus.files import file_sha256, read_json, write_json, write_text
-from hf_albert_plus.records import Record, run_stage
+from hf_albert_plus.files import read_json, write_json, write_text
+from hf_albert_plus.records import Record, file_parent, run_stage
 
 
 def report(
@@ -36,8 +36,8 @@ def report(
     documents = [read_json(path, what="--scores") for path in scores]
     latency = read_json(bench, what="--bench")
     table = build_table(documents, latency, allow_different=allow_different)
-    parents = {f"scores {i}": {"path": str(path), "sha256": file_sha256(path)} for i, path in enumerate(scores)}
-    parents["bench"] = {"path": str(bench), "sha256": file_sha256(bench)}
+    parents = {f"scores {i}": file_parent(path) for i, path in enumerate(scores)}
+    parents["bench"] = file_parent(bench)
 
     def work(directory: Path) -> dict[str, Any]:
         facts = _facts(table, documents, latency, title=title, data_name=data_name)

@@ -15,9 +15,9 @@ from hf_albert_plus.compression.quantisation.scheme import SCHEME
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import check_tensors
 from hf_albert_plus.export.runtimes import Runtime, get_runtime
-from hf_albert_plus.files import file_sha256, read_json
+from hf_albert_plus.files import file_sha256
 from hf_albert_plus.heads import architecture_of
-from hf_albert_plus.records import RECORD
+from hf_albert_plus.records import RECORD, open_record
 
 
 class Engine(ABC):
@@ -148,7 +148,7 @@ def weight_files(path: Path) -> list[Path]:
 def _verify(directory: Path, runtime: Runtime) -> None:
     if not (directory / RECORD).is_file():
         return
-    recorded = read_json(directory / RECORD, what="the record of a stage").get("files", {})
+    recorded = open_record(directory).files
     others = [directory / SCHEME] if runtime.name == "torch-qat" else []
     for path in (*weight_files(directory / runtime.file), *others):
         name = path.relative_to(directory).as_posix()

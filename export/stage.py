@@ -15,7 +15,7 @@ from hf_albert_plus.files import file_sha256
 from hf_albert_plus.glue import data_parent, get_task
 from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
-from hf_albert_plus.records import Record, carried_record, copy_model, parent, run_stage
+from hf_albert_plus.records import Parent, Record, carried_record, copy_model, parent, run_stage
 
 # In the order in which they are made.
 EXPORTS = (
@@ -80,7 +80,7 @@ class ExportSettings:
             found |= {"tensorrt_from": self.tensorrt_from, "profile": asdict(self.profile)}
         return found
 
-    def parents(self) -> dict[str, dict[str, str]]:
+    def parents(self) -> dict[str, Parent]:
         """The examples that are read, by their content."""
         if self.data is not None and self.task is not None:
             return {"data": data_parent(self.data, get_task(self.task))}

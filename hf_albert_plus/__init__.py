@@ -3,6 +3,9 @@
 Importing this package registers `AlbertPlusConfig` and its models with transformers' Auto classes.
 """
 
+from . import interrupts as interrupts  # Ctrl-C may come while the others open
+
+# isort: split
 import transformers
 
 from ._version import __version__

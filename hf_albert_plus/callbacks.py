@@ -1,6 +1,5 @@
 """What happens around the steps of a training: checkpoints by the clock, epochs told, one line of progress."""
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -8,28 +7,47 @@ from typing import Any
 from transformers import TrainerCallback
 
 from . import processes
-from .progress import bar
+from .errors import InvalidInput
+from .files import sync
+from .kept_work import mark, marked
+from .outputs import remove
+from .progress import bar, say
 from .records import COMPLETE
 from .row_order import epoch_of
+
+_KEPT = 2
 
 
 def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
+def checkpoints_in(directory: Path) -> list[Path]:
+    """All of them, whole or not, the newest last."""
+    found = directory.glob("checkpoint-*")
+    return sorted((path for path in found if path.name.removeprefix("checkpoint-").isdecimal()), key=step_of)
+
+
 def last_complete(checkpoints: Path) -> Path | None:
-    """The newest whole checkpoint; those that a killed process left half-written are removed."""
-    complete = []
-    for path in checkpoints.glob("checkpoint-*"):
-        if (path / COMPLETE).is_file():
-            complete.append(path)
+    """The newest whole checkpoint. Those that a killed process left half-written are removed, and damaged ones set aside."""
+    for path in reversed(checkpoints_in(checkpoints)):
+        if not (path / COMPLETE).exists():
+            remove(path)
+            continue
+        try:
+            marked(path / COMPLETE)
+        except InvalidInput as damage:
+            aside = path.with_name(f"damaged-{path.name}")
+            remove(aside)
+            path.rename(aside)
+            say(f"a damaged checkpoint is set aside as {aside}: {damage}")
         else:
-            shutil.rmtree(path)
-    return max(complete, key=step_of, default=None)
+            return path
+    return None
 
 
 class Checkpoints(TrainerCallback):
-    """Asks for a checkpoint by the clock, marks it once all of its files are written, and keeps the newest alone."""
+    """Asks for a checkpoint by the clock, marks it once all of its files are on the disk, and keeps the newest two: one may be damaged."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
@@ -51,11 +69,11 @@ class Checkpoints(TrainerCallback):
 
     def keep_newest(self, args, state):
         newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (newest / COMPLETE).touch()
-        for older in Path(args.output_dir).glob("checkpoint-*"):
-            if older != newest:
-                (older / COMPLETE).unlink(missing_ok=True)
-                shutil.rmtree(older)
+        mark(newest / COMPLETE, (path for path in newest.rglob("*") if path.is_file()))
+        sync(newest.parent)
+        for older in checkpoints_in(newest.parent)[:-_KEPT]:
+            (older / COMPLETE).unlink(missing_ok=True)
+            remove(older)
 
 
 class Epochs(TrainerCallback):

@@ -1,32 +1,127 @@
 """Files that this package writes whole or not at all, and documents that it reads by their shape."""
 
+import errno
 import hashlib
+import io
 import json
 import math
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from typing_extensions import TypedDict
 
 from .errors import InvalidInput
+from .outputs import new_file, refuse_link
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes JSON under a temporary name and renames it, so that the file is never half there."""
+    """Writes JSON as `writing` does, so that the file is never half there."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, content: str) -> None:
-    """Writes text under a temporary name and renames it."""
+    """Writes text as `writing` does."""
     write_bytes(path, content.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name and renames it."""
+    """Writes a file as `writing` does."""
+    with writing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """A new file beside `path`, to be written by whoever takes it. It gets its name once it is whole and on the disk.
+
+    Raises:
+        InvalidInput: `path` is a link, a directory or a device.
+    """
+    refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    os.close(new_file(temporary))
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+@contextmanager
+def late_errors(stream: BinaryIO) -> Iterator[Any]:
+    """A stream whose writes do not fail, for Parquet's writers, which end the whole process where one does on a full disk.
+
+    Raises:
+        OSError: at the end, that of the first write.
+    """
+    late = _Late(stream)
+    yield late
+    if late.error is not None:
+        raise late.error
+
+
+class _Late(io.RawIOBase):
+    def __init__(self, stream: BinaryIO):
+        self.stream = stream
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.error is None:
+            try:
+                self.stream.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is what is left of one that was not finished."""
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def sync(path: Path) -> None:
+    """Waits until a file, or the names in a directory, are on the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # nothing there opens a directory
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(directory: Path) -> None:
+    """Waits until all that is in a directory is on the disk."""
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            sync(Path(folder) / name)
+        sync(Path(folder))
+
+
+class FileFacts(TypedDict):
+    """How a list of files knows one again."""
+
+    bytes: int
+    sha256: str
+
+
+def describe_file(path: Path) -> FileFacts:
+    return {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
 
 
 def read_json(path: Path, *, what: str, shape: Any = Any, repair: str = "write it again with --json") -> Any:
@@ -47,7 +142,7 @@ def read_json(path: Path, *, what: str, shape: Any = Any, repair: str = "write i
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise InvalidInput(f"{what} must be an existing JSON file", got=str(path), repair="check the path") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{what} must be a JSON file", got=f"{path} ({error})", repair=repair) from None
@@ -118,4 +213,19 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-__all__ = ["check_shape", "file_sha256", "parse_json", "read_json", "write_bytes", "write_json", "write_text"]
+__all__ = [
+    "FileFacts",
+    "check_shape",
+    "describe_file",
+    "file_sha256",
+    "is_temporary",
+    "late_errors",
+    "parse_json",
+    "read_json",
+    "sync",
+    "sync_tree",
+    "write_bytes",
+    "write_json",
+    "write_text",
+    "writing",
+]

@@ -1,5 +1,6 @@
-"""Progress bars, one style for all stages. They go to stderr, so that stdout stays for results."""
+"""Progress bars, one style for all stages, and words between them. They go to stderr, so that stdout stays for results."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -37,6 +38,11 @@ def track(items: Iterable[Item], *, total: int, description: str | None) -> Iter
             progress.update()
 
 
+def say(text: str) -> None:
+    """A line that no bar writes over."""
+    tqdm.write(text, file=sys.stderr)
+
+
 @contextmanager
 def steps(description: str, *, total: int) -> Iterator[Any]:
     """A bar for work in named steps: call the yielded function with the name of each step as it begins."""
@@ -54,4 +60,4 @@ def steps(description: str, *, total: int) -> Iterator[Any]:
         progress.set_postfix_str("")
 
 
-__all__ = ["bar", "steps", "track"]
+__all__ = ["bar", "say", "steps", "track"]

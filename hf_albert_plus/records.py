@@ -13,17 +13,28 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from typing_extensions import TypedDict
 
 from . import processes
-from .errors import InvalidInput, StageConflict
-from .files import file_sha256, read_json, write_json
+from .errors import AlbertPlusError, InvalidInput, StageConflict
+from .files import (
+    FileFacts,
+    check_shape,
+    describe_file,
+    file_sha256,
+    is_temporary,
+    read_json,
+    sync,
+    sync_tree,
+    write_json,
+)
+from .outputs import OutputLock, check_directory, partial_of, refuse_links_in, remove, take_directory
 
 RECORD = "record.json"
 CHECKPOINTS = "checkpoints"
@@ -38,6 +49,29 @@ _OF_MODELS = {".json", ".safetensors", ".txt", ".model", ".py"}
 _VERSIONED = (
     "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
 )  # fmt: skip
+
+
+class Parent(TypedDict):
+    """What was read, by its content, or by its name on the Hub."""
+
+    path: str
+    sha256: str
+
+
+class Identity(TypedDict):
+    """What must agree before work is gone on with."""
+
+    stage: str
+    settings: dict[str, Any]
+    parents: dict[str, Parent]
+
+
+class Carried(Identity):
+    """What a stage that trains nothing tells of the training before it: a record without files."""
+
+    result: dict[str, Any]
+    versions: dict[str, str]
+    command: str
 
 
 @dataclass(frozen=True)
@@ -56,9 +90,9 @@ class Record:
 
     stage: str
     settings: dict[str, Any]
-    parents: dict[str, dict[str, str]]
+    parents: dict[str, Parent]
     result: dict[str, Any]
-    files: dict[str, dict[str, Any]]
+    files: dict[str, FileFacts]
     versions: dict[str, str]
     platform: str
     finished: str
@@ -66,24 +100,28 @@ class Record:
     command: str = ""
     reused: bool = field(default=False, compare=False)
 
-    def write(self, path: Path) -> None:
+    def content(self) -> dict[str, Any]:
+        """As it is written."""
         content = asdict(self)
         del content["reused"]
-        write_json(path, content)
+        return content
+
+    def write(self, path: Path) -> None:
+        write_json(path, self.content())
 
 
-def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
+def describe_files(directory: Path) -> dict[str, FileFacts]:
     """Relative path -> {"bytes", "sha256"} of every file a record answers for."""
     return {
-        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        path.relative_to(directory).as_posix(): describe_file(path)
         for path in sorted(directory.rglob("*"))
         if path.is_file() and path.name not in _UNRECORDED and not _passing(path.relative_to(directory))
     }
 
 
 def _passing(path: Path) -> bool:
-    """Whether a file is no part of what a stage made: a checkpoint or what is left of one, or results added later."""
-    return path.parts[0] in (CHECKPOINTS, f".{CHECKPOINTS}.trash", EVAL_RESULTS)
+    """Whether a file is no part of what a stage made: a checkpoint or what is left of one, half a file, or results added later."""
+    return path.parts[0] in (CHECKPOINTS, f".{CHECKPOINTS}.trash", EVAL_RESULTS) or is_temporary(path.name)
 
 
 def fingerprint(directory: Path) -> str:
@@ -94,7 +132,7 @@ def fingerprint(directory: Path) -> str:
     return digest.hexdigest()
 
 
-def parent(source: str | Path) -> dict[str, str]:
+def parent(source: str | Path) -> Parent:
     """How a record names something that a stage reads: a directory by its content, a Hub id by its name."""
     path = Path(source)
     if path.is_dir():
@@ -102,19 +140,33 @@ def parent(source: str | Path) -> dict[str, str]:
     return {"path": str(source), "sha256": "hub"}
 
 
-def read_record(directory: Path) -> Record:
-    """The record of a finished stage.
+def file_parent(path: Path) -> Parent:
+    """How a record names a file that a stage reads."""
+    return {"path": str(path), "sha256": file_sha256(path)}
+
+
+def open_record(directory: Path) -> Record:
+    """The record of a finished stage as it was written, whatever became of the files.
 
     Raises:
+        InvalidInput: there is none, or the file is something else.
+    """
+    what, repair = "the record of a stage", f"remove {directory} and run again"
+    record: Record = read_json(directory / RECORD, what=what, shape=Record, repair=repair)
+    trained = record.result.get("trained")
+    if record.stage in _CARRIERS and trained:
+        check_shape(json.dumps(trained), Carried, what=what, source=f"{directory / RECORD}, result.trained", repair=repair)  # fmt: skip
+    return replace(record, reused=True)
+
+
+def read_record(directory: Path) -> Record:
+    """The record of a finished stage whose files are all there as they were written.
+
+    Raises:
+        InvalidInput: there is none, or the file is something else.
         StageConflict: a file that the record names is missing or was changed.
     """
-    content = read_json(directory / RECORD, what="the record of a stage")
-    try:
-        record = Record(**content, reused=True)
-    except TypeError:
-        raise StageConflict(
-            f"{directory / RECORD} is not a record of this version; remove {directory} and run again"
-        ) from None
+    record = open_record(directory)
     found = describe_files(directory)
     for name, facts in record.files.items():
         if name not in found:
@@ -140,8 +192,8 @@ def training_record(directory: Path) -> dict[str, Any]:
     `calibrate`); empty without one."""
     if not (directory / RECORD).is_file():
         return {}
-    record: dict[str, Any] = read_json(directory / RECORD, what="a record")
-    return record["result"].get("trained") or {} if record["stage"] in _CARRIERS else record
+    record = open_record(directory)
+    return record.result.get("trained") or {} if record.stage in _CARRIERS else record.content()
 
 
 def carried_record(directory: Path) -> dict[str, Any] | None:
@@ -172,7 +224,7 @@ def run_stage(
     output: Path,
     *,
     settings: dict[str, Any],
-    parents: dict[str, dict[str, str]],
+    parents: dict[str, Parent],
     work: Callable[[Path], dict[str, Any]],
     resumable: bool = False,
 ) -> Record:
@@ -182,16 +234,17 @@ def run_stage(
     parents: that one finds its checkpoints there.
 
     Raises:
+        InvalidInput: `OUT` or `OUT.partial` cannot be made, or is a link, or somebody else's.
         StageConflict: `OUT` or the checkpoints of `OUT.partial` are of something else, or another process is working on it.
     """
-    identity = json.loads(json.dumps({"stage": stage, "settings": settings, "parents": parents}))
+    identity: Identity = json.loads(json.dumps({"stage": stage, "settings": settings, "parents": parents}))
     for facts in parents.values():
         if Path(facts["path"]).is_dir() and output.resolve().is_relative_to(Path(facts["path"]).resolve()):
             raise InvalidInput(
                 "--out must lie outside the directories that are read", got=str(output), repair="choose another --out"
             )
-    partial = output.with_name(f"{output.name}.partial")
-    lock = OutputLock(output)
+    check_directory(output)
+    partial, lock = partial_of(output), OutputLock(output)
     try:
         done = processes.first_alone(lambda: _begin(output, partial, identity, lock=lock, resumable=resumable))
         if done is not None:
@@ -210,68 +263,43 @@ def run_stage(
         lock.release()
 
 
-class OutputLock:
-    """Held by the one process that writes a directory."""
-
-    def __init__(self, output: Path, *, option: str = "--out"):
-        """
-        Args:
-            option: that named the directory, for the error.
-        """
-        self.output, self.option = output, option
-        self._path = output.with_name(f".{output.name}.lock")
-        self._lock = FileLock(self._path)
-
-    def acquire(self) -> None:
-        """
-        Raises:
-            StageConflict: another process is writing there.
-        """
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise StageConflict(
-                f"another process is writing {self.output}; wait for it, or choose another {self.option}"
-            ) from None
-
-    def release(self) -> None:
-        """Where it is held."""
-        if self._lock.is_locked:
-            self._path.unlink(missing_ok=True)
-            self._lock.release()
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-
-def _begin(
-    output: Path, partial: Path, identity: dict[str, Any], *, lock: OutputLock, resumable: bool
-) -> Record | None:
+def _begin(output: Path, partial: Path, identity: Identity, *, lock: OutputLock, resumable: bool) -> Record | None:
     """Locks the output and clears its partial directory; or finds the output done."""
     if output.exists():
         return _reuse(output, identity)
     lock.acquire()
     if output.exists():  # finished by another process between the look above and the lock
         return _reuse(output, identity)
-    if (partial / RECORD).is_file():  # killed between its last file and its name
+    take_directory(partial)
+    refuse_links_in(partial)
+    if _is_whole(partial):  # killed between its last file and its name
         _finish(partial, output)
         return _reuse(output, identity)
     _prepare(partial, identity, resumable=resumable)
     return None
 
 
-def _end(output: Path, partial: Path, identity: dict[str, Any], *, result: dict[str, Any], seconds: float) -> Record:
-    """Writes the record and gives the directory its name."""
+def _is_whole(partial: Path) -> bool:
+    """Whether there are a record and all files that it names; a record that is damaged is removed."""
+    if not (partial / RECORD).exists():
+        return False
+    try:
+        read_record(partial)
+    except AlbertPlusError:
+        remove(partial / RECORD)
+        return False
+    return True
+
+
+def _end(output: Path, partial: Path, identity: Identity, *, result: dict[str, Any], seconds: float) -> Record:
+    """Writes the record, once all of its files are on the disk, and gives the directory its name."""
+    sync_tree(partial)
     record = record_run(partial, identity, result=result, seconds=seconds)
     _finish(partial, output)
     return record
 
 
-def record_run(directory: Path, identity: dict[str, Any], *, result: dict[str, Any], seconds: float) -> Record:
+def record_run(directory: Path, identity: Identity, *, result: dict[str, Any], seconds: float) -> Record:
     """Writes the record of what this process did into its directory.
 
     Args:
@@ -291,27 +319,26 @@ def record_run(directory: Path, identity: dict[str, Any], *, result: dict[str, A
     return record
 
 
-def _prepare(partial: Path, identity: dict[str, Any], *, resumable: bool) -> None:
+def _prepare(partial: Path, identity: Identity, *, resumable: bool) -> None:
     """Empties what a killed process left, but for the checkpoints of the same work.
 
     Raises:
         StageConflict: there are checkpoints of other work, which may have taken hours.
     """
-    partial.mkdir(exist_ok=True)
     there, wanted = _comparable(_identity_of(partial)), _comparable(identity)
     same = resumable and there == wanted
-    if there and not same and any((partial / CHECKPOINTS).rglob(COMPLETE)):
+    if there and not same and any((partial / CHECKPOINTS).rglob(f"checkpoint-*/{COMPLETE}")):
         raise StageConflict(
             f"{partial} has checkpoints of another run ({_differences(there, wanted)}); ask for the same to go on, "
             "choose another --out, or remove that directory"
         )
-    if not same:
-        (partial / _IDENTITY).unlink(missing_ok=True)
+    if not same or not (partial / CHECKPOINTS).is_dir():
+        remove(partial / _IDENTITY)
         discard(partial / CHECKPOINTS)
     for path in partial.iterdir():
         if path.name not in (_IDENTITY, CHECKPOINTS):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if not same:
+            remove(path)
+    if not (partial / _IDENTITY).exists():
         write_json(partial / _IDENTITY, identity)
 
 
@@ -320,25 +347,26 @@ def _finish(partial: Path, output: Path) -> None:
     discard(partial / CHECKPOINTS)
     (partial / _IDENTITY).unlink(missing_ok=True)
     os.replace(partial, output)
+    sync(output.parent)
 
 
 def discard(directory: Path) -> None:
     """Removes a directory so that no kill leaves a part of it under its name."""
     trash = directory.with_name(f".{directory.name}.trash")
-    shutil.rmtree(trash, ignore_errors=True)
+    remove(trash)
     if directory.exists():
         os.replace(directory, trash)
-        shutil.rmtree(trash)
+        remove(trash)
 
 
-def _reuse(output: Path, identity: dict[str, Any]) -> Record:
+def _reuse(output: Path, identity: Identity) -> Record:
     if not (output / RECORD).is_file():
         raise StageConflict(
             f"--out must be a new directory, got {output}, which exists and was not made by this command; "
             "choose another --out"
         )
     record = read_record(output)
-    there = _comparable({key: getattr(record, key) for key in identity})
+    there = _comparable({"stage": record.stage, "settings": record.settings, "parents": record.parents})
     wanted = _comparable(identity)
     if there != wanted:
         raise StageConflict(
@@ -348,7 +376,7 @@ def _reuse(output: Path, identity: dict[str, Any]) -> Record:
     return record
 
 
-def _comparable(identity: dict[str, Any] | None) -> dict[str, Any]:
+def _comparable(identity: Identity | None) -> dict[str, Any]:
     """What must agree before work is reused: a directory is its content, wherever it lies."""
     if identity is None:
         return {}
@@ -366,12 +394,14 @@ def _differences(there: Any, wanted: Any, name: str = "") -> str:
     return "; ".join(_differences(there.get(key), wanted.get(key), f"{name}.{key}".lstrip(".")) for key in keys)
 
 
-def _identity_of(partial: Path) -> Any:
+def _identity_of(partial: Path) -> Identity | None:
+    """What a killed process was making; None where it says so in no way that can be read."""
     try:
-        return json.loads((partial / _IDENTITY).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+        identity: Identity = read_json(partial / _IDENTITY, what="the identity of a stage", shape=Identity)
+    except InvalidInput:
         return None
+    return identity
 
 
-__all__ = ["COMPLETE", "RECORD", "OutputLock", "Record", "carried_record", "command_line", "describe_files", "fingerprint", "parent", "read_record",
+__all__ = ["COMPLETE", "RECORD", "Carried", "Identity", "Parent", "Record", "carried_record", "command_line", "describe_files", "file_parent", "fingerprint", "open_record", "parent", "read_record",
            "record_run", "run_stage", "training_record", "versions"]  # fmt: skip

@@ -18,6 +18,7 @@ from .errors import InvalidInput, check_values
 from .onednn import faster_products
 from .records import discard
 from .row_order import by_length
+from .running_losses import RunningLosses
 
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -184,7 +185,10 @@ def run_trainer(
 
     resumed_from = processes.first_alone(partial(last_complete, checkpoints))
     progress = Progress(description)
-    trainer: Any = build([progress, Checkpoints(checkpoint_seconds), Epochs(collator)])
+    running = RunningLosses(resumed_from)
+    # A checkpoint is marked complete after all that is kept in it.
+    trainer: Any = build([progress, running, Checkpoints(checkpoint_seconds), Epochs(collator)])
+    running.trainer = trainer
     trainer.remove_callback(PrinterCallback)
     start = time.perf_counter()
     try:
@@ -192,7 +196,9 @@ def run_trainer(
             outcome = trainer.train(resume_from_checkpoint=None if resumed_from is None else str(resumed_from))
     finally:
         progress.close()
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry] or [outcome.training_loss]
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry] or [
+        running.mean(outcome.global_step)
+    ]
     weights_are_finite = all(weight.isfinite().all() for weight in trainer.model.parameters())
     if not weights_are_finite or not all(math.isfinite(loss) for loss in losses):
         if processes.is_first():

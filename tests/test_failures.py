@@ -3,9 +3,11 @@
 import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,31 @@ def test_words_that_are_no_text_are_refused():
 
 def test_other_errors_are_not_taken_for_a_users():
     assert as_known(ValueError("x")) is None
+
+
+@pytest.mark.parametrize("moment", ["opening libraries", "working"])
+def test_ctrl_c_ends_with_130_and_a_line(tmp_path, moment):
+    """A run in the shell: it is interrupted as soon as it has opened its first library, or begun to write."""
+    command = [Path(sys.executable).parent / "albert-plus", "demo", "--out", tmp_path / "out"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    mapped = Path(f"/proc/{process.pid}/maps")
+    while not ("libtorch" in mapped.read_text() if moment == "opening libraries" else (tmp_path / "out").exists()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert printed == ""
+    assert said.splitlines()[-1].startswith("stopped")
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_in_a_verb_says_how_to_go_on(monkeypatch, capsys):
+    def command():
+        sys.exit(130)  # as typer does
+
+    monkeypatch.setattr(sys, "argv", ["albert-plus", "eval"])
+    with pytest.raises(SystemExit) as ended:
+        run_command(command)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ("stopped: give the same command again, and it goes on from what is finished\n")

@@ -23,7 +23,8 @@ def score(
         typer.Option(metavar="DIR[:ENGINE]", help="A classifier. ENGINE by default onnx-int8, else onnx, else torch."),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "--out", help="Directory to make. Run again with the same one to go on.")
+        Path,
+        typer.Option("--output", "--out", help="Directory to make. Run again with the same one to go on.", **o.OUTPUT),
     ],
     text_column: Annotated[str, typer.Option(help="Column of the text; what lines of plain text are called.")] = "text",
     pair_column: Annotated[str | None, typer.Option(help="Column of the text that is read with it.")] = None,
@@ -70,14 +71,10 @@ def score(
         text_column=text_column, pair_column=pair_column, keep=tuple(keep or ()), max_length=max_length, token_budget=token_budget,
         part_rows=part_rows,
     )  # fmt: skip
-    try:
-        record = stage(
-            inputs, engine=Path(directory), runtime=runtime, output=output, settings=settings,
-            place=Place(address=address, workers=workers, cores=cores), tell=lambda text: notes.print(text, markup=False),
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        notes.print(f"stopped; what is done stays in {output}: the same command goes on", markup=False)
-        raise typer.Exit(130) from None
+    record = stage(
+        inputs, engine=Path(directory), runtime=runtime, output=output, settings=settings,
+        place=Place(address=address, workers=workers, cores=cores), tell=lambda text: notes.print(text, markup=False),
+    )  # fmt: skip
     done(record, output, as_json=as_json)
 
 

@@ -41,7 +41,7 @@ def distill(
         str | None, typer.Option(help="Directory or Hub id of a classifier fine-tuned on the task.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Directory to make. Run again with the same one to resume.")
+        Path | None, typer.Option("--out", help="Directory to make. Run again with the same one to resume.", **o.OUTPUT)
     ] = None,
     method: Annotated[str, typer.Option(help="How: a name of --list-methods.")] = "kd-hidden",
     student: Annotated[

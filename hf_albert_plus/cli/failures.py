@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -11,6 +12,7 @@ from rich.markup import escape
 
 from .._version import __version__
 from ..errors import AlbertPlusError, InvalidInput
+from ..interrupts import STOPPED
 from .console import notes
 
 # Exit codes: click's own for a command that is used wrongly, and that of sysexits.h for a fault of the program.
@@ -31,16 +33,27 @@ _OF_THE_SYSTEM = {
     errno.EMFILE: ("the system must allow enough open files", "raise the limit (ulimit -n)"),
     errno.ENOMEM: ("the machine must have memory enough", "use a smaller --batch-size, or a larger machine"),
 }  # fmt: skip
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+# How libraries say it that raise no OSError: safetensors and tokenizers, with the number; torch, OpenVINO and onnxruntime, without.
+_RUST = re.compile(r"\(os error (\d+)\)")
+_FULL = re.compile(
+    r"PytorchStreamWriter failed writing|inline_container\.cc.*unexpected pos|iostream error|Protobuf serialization failed"
+)
+_STOPPED = f"stopped: {_AGAIN}"
 _ELSE = ("files and connections must work", "check the path, the disk and the network, and try again")
 
 
 def run_command(command: Callable[[], object]) -> None:
     """Runs a command. What a user can repair ends the process with a message and exit code 2; what nobody foresaw, with 70, a word
-    on whose fault it is, and its trace in a file."""
+    on whose fault it is, and its trace in a file; Ctrl-C with 130 and a line."""
     try:
         _check_words(sys.argv[1:])
         command()
-    except Exception as error:  # click ends the process by itself where it is used wrongly
+    except SystemExit as ended:  # click ends the process by itself, where it is used wrongly too
+        if ended.code == STOPPED:
+            notes.print(_STOPPED)
+        raise
+    except Exception as error:
         known = as_known(error)
         if known is not None:
             _say(str(known))
@@ -53,8 +66,9 @@ def as_known(error: Exception) -> AlbertPlusError | None:
     """The error that a user can repair behind what was raised; None for a fault of ours."""
     if isinstance(error, AlbertPlusError):
         return error
-    if isinstance(error, OSError):
-        rule, repair = _OF_THE_SYSTEM.get(error.errno or 0, _ELSE)
+    number = _number_of(error)
+    if number is not None:
+        rule, repair = _OF_THE_SYSTEM.get(number, _ELSE)
         return InvalidInput(rule, got=str(error), repair=repair)
     if isinstance(error, MemoryError):
         got = str(error) or "too little of it"
@@ -65,6 +79,19 @@ def as_known(error: Exception) -> AlbertPlusError | None:
             "numbers must not be larger than a machine computes with", got=str(error), repair="use smaller ones"
         )
     return None
+
+
+def _number_of(error: BaseException) -> int | None:
+    """The system's number of what it refused, 0 where it gave none; None for an error of another kind."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    if of_rust := _RUST.search(str(error)):
+        return int(of_rust[1])
+    if _FULL.search(str(error)):
+        return errno.ENOSPC
+    # A library may say what it was doing, and name the disk as the cause.
+    number = None if error.__cause__ is None else _number_of(error.__cause__)
+    return number if number in _OF_DISKS else None
 
 
 def _check_words(words: list[str]) -> None:

@@ -6,7 +6,26 @@ from typing import Annotated
 
 import typer
 
-Out = Annotated[Path, typer.Option("--out", help="Directory to make. Run again with the same one to resume.")]
+from ..outputs import check_directory, check_file
+
+
+def _directory(path: Path | None, option: typer.CallbackParam) -> Path | None:
+    if path is not None:
+        check_directory(path, option=option.opts[-1])
+    return path
+
+
+def _file(path: Path | None, option: typer.CallbackParam) -> Path | None:
+    if path is not None:
+        check_file(path, option=option.opts[-1])
+    return path
+
+
+# Checked before any work.
+OUTPUT = {"callback": _directory}
+FILE = {"callback": _file, "dir_okay": False}
+
+Out = Annotated[Path, typer.Option("--out", help="Directory to make. Run again with the same one to resume.", **OUTPUT)]
 Data = Annotated[
     str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue, or GLUE's own TSV folders.")
 ]
@@ -28,9 +47,7 @@ MethodSet = Annotated[
     list[str] | None,
     typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
 ]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", dir_okay=False, help="Also write every raw number to this file.")
-]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write every raw number to this file.", **FILE)]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]
 
 

@@ -92,11 +92,7 @@ class Steps:
         self.number += 1
         notes.print(f"[bold]\\[{self.number}/{self.total}][/] {what}")
         start = time.perf_counter()
-        try:
-            record = stage()
-        except KeyboardInterrupt:
-            notes.print("stopped: the same command goes on here")
-            raise
+        record = stage()
         notes.print(f"  done before: {record.finished}" if record.reused else f"  {time.perf_counter() - start:.1f} s")
         return record
 

@@ -15,7 +15,7 @@ def retrieve(
     task: Annotated[str, typer.Option("--task", help="GLUE task of pairs that answer each other: mrpc, qqp.")],
     data: o.Data,
     index: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Keep the documents' vectors here, or take them from here.")
+        Path | None, typer.Option(help="Keep the documents' vectors here, or take them from here.", **o.FILE)
     ] = None,
     max_length: o.MaxLength = 128,
     threads: o.Threads = None,

@@ -29,7 +29,7 @@ def evaluate(
         ),
     ] = None,
     save_predictions: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Also write each target's predictions into this folder.")
+        Path | None, typer.Option(help="Also write each target's predictions into this folder.", **o.OUTPUT)
     ] = None,
     max_length: o.MaxLength = 128,
     batching: Annotated[
@@ -143,7 +143,7 @@ def submit(
         list[str], typer.Argument(metavar="TASK=TARGET...", help="Which target answers a task: sst2=DIR:onnx-int8.")
     ],
     data: o.Data,
-    out: Annotated[Path, typer.Option("--out", dir_okay=False, help="The zip to write.")] = Path("submission.zip"),
+    out: Annotated[Path, typer.Option("--out", help="The zip to write.", **o.FILE)] = Path("submission.zip"),
     max_length: o.MaxLength = 128,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,

@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -91,7 +92,8 @@ def _made(maker: ShardMaker, parts: list[Part], workers: int) -> Iterator[tuple[
             yield part, maker.make(index, part)
         return
     # A fork of a process with threads may hang, a new one does not.
-    with ProcessPoolExecutor(min(workers, len(parts)), mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(parts)), mp_context=spawn, initializer=_end_with_ctrl_c) as pool:
         futures = {pool.submit(maker.make, index, part): part for index, part in enumerate(parts)}
         try:
             for future in as_completed(futures):
@@ -99,6 +101,11 @@ def _made(maker: ShardMaker, parts: list[Part], workers: int) -> Iterator[tuple[
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _end_with_ctrl_c() -> None:
+    """Workers get Ctrl-C too: they end at once and say nothing, as the first process does that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _check(counts: Counter[str], settings: CorpusSettings) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..errors import InvalidInput
 from ..files import file_sha256
 from ..progress import bar
+from ..records import Parent
 from .documents import PART_BYTES, Part, open_hub
 
 _KINDS = {".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -92,7 +93,7 @@ def _of_hub(name: str, column: str) -> list[Part]:
     return [Part(name, "hub", index, index + 1, size=0, column=column, revision=revision) for index in range(shards)]
 
 
-def sources(parts: Sequence[Part]) -> dict[str, dict[str, str]]:
+def sources(parts: Sequence[Part]) -> dict[str, Parent]:
     """How a record names what was read."""
     names = dict.fromkeys((part.source, part.revision) for part in parts)
     return {

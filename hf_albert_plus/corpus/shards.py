@@ -1,7 +1,6 @@
 """Shards: the examples of one part of a corpus in Arrow files, which are read from disk as they are needed."""
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from random import Random
 from typing import Any
 
 from ..errors import InvalidInput
+from ..kept_work import mark, taken_up
 from .documents import Part
 from .formats import NO_ORDER, Document, Example, doc_sentences, full_sentences, segment_pairs, sentence_pairs
 from .sentences import sentence_ids
@@ -42,16 +42,13 @@ class ShardMaker:
     directory: str
 
     def make(self, index: int, part: Part) -> dict[str, int]:
-        """Writes a part's examples, a file for each split, unless they are there; gives what was counted.
-
-        The counts are written last: with them a shard is complete.
-        """
+        """Writes a part's examples, a file for each split, unless they are there; gives what was counted."""
         directory = Path(self.directory)
         done = directory / f"{index:05}.json"
         shards = {split: directory / split / f"{index:05}.arrow" for split in SPLITS}
-        # All were moved on where a run was killed at its end.
-        if done.is_file() and all(shard.is_file() for shard in shards.values()):
-            return json.loads(done.read_text(encoding="utf-8"))
+        known: dict[str, int] | None = taken_up(done, shape=dict[str, int])
+        if known is not None:
+            return known
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         counts: Counter[str] = Counter()
         for split in SPLITS:
@@ -70,9 +67,7 @@ class ShardMaker:
                         counts[f"{split} {label}"] += 1
         for split, writer in writers.items():
             counts[f"{split} examples"], counts[f"{split} tokens"] = writer.close()
-        temporary = done.with_suffix(".tmp")
-        temporary.write_text(json.dumps(counts), encoding="utf-8")
-        os.replace(temporary, done)
+        mark(done, shards.values(), facts=counts)
         return dict(counts)
 
     def _documents(self, part: Part, counts: Counter[str]) -> Iterator[dict[str, list[Document]]]:

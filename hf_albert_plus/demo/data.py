@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..files import write_text
+from ..files import late_errors, write_text
 from ..glue.tasks import get_task
 from ..progress import steps
 from ..records import Record, run_stage
@@ -77,7 +77,9 @@ def write_task(root: Path, name: str, *, seed: int) -> None:
     features = Features({**{column: Value("string") for column in task.columns}, "label": label, "idx": Value("int32")})
     (root / name).mkdir(parents=True, exist_ok=True)
     for split, rows in task_rows(name, seed=seed).items():
-        Dataset.from_list(rows, features=features).to_parquet(root / name / f"{split}-00000-of-00001.parquet")
+        file = root / name / f"{split}-00000-of-00001.parquet"
+        with file.open("wb") as stream, late_errors(stream) as late:
+            Dataset.from_list(rows, features=features).to_parquet(late)
 
 
 __all__ = ["PRETRAINING_PAIRS", "SIZES", "VOCAB_SIZE", "make_data", "task_rows", "write_task"]

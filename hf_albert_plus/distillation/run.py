@@ -1,6 +1,5 @@
 """One run of a method: its phases in turn, each resumable, the student handed on from one to the next."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ from transformers import set_seed
 
 from .. import processes
 from ..checkpoints import from_pretrained, load_classifier, load_config
-from ..files import write_json
+from ..files import writing
 from ..heads import albert_plus_class, architecture_of
 from ..initialise import initialise
+from ..kept_work import mark, taken_up
 from ..pretraining.choosers import EachToken
 from ..pretraining.masking import Masking, smoothed_weights
 from ..records import CHECKPOINTS, discard
@@ -90,8 +90,10 @@ class Run:
     def _phase(self, place: Path, phase: Phase, model: Any, tokenizers: Tokenizers) -> dict[str, Any]:
         """Trains one phase, or takes up what a killed run had finished of it."""
         weights, outcome = place.with_suffix(".safetensors"), place.with_suffix(".json")
-        if outcome.is_file():
-            return self._take_up(weights, outcome, model)
+        done: dict[str, Any] | None = processes.first_alone(lambda: taken_up(outcome, shape=dict[str, Any]))
+        if done is not None:
+            self._take_up(weights, model)
+            return done
         set_seed(self.settings.seed)
         distiller, rows, collator = (self._dual if phase.trains_teacher else self._taught)(phase, model, tokenizers)
         result = train(
@@ -113,20 +115,19 @@ class Run:
             for key, projection in self.projections.items():
                 kept |= {f"projections.{key}.{name}": tensor for name, tensor in projection.state_dict().items()}
             place.parent.mkdir(parents=True, exist_ok=True)
-            save_file(kept, weights)
-            write_json(outcome, result)
+            with writing(weights) as temporary:
+                save_file(kept, temporary)
+            mark(outcome, [weights], facts=result)
             discard(place)
         processes.wait()
         return result
 
-    def _take_up(self, weights: Path, outcome: Path, model: Any) -> dict[str, Any]:
+    def _take_up(self, weights: Path, model: Any) -> None:
         kept = load_file(weights)
         model.load_state_dict(_part(kept, "student."), strict=False)
         maps = _part(kept, "projections.")
         for key in {name.rpartition(".")[0] for name in maps}:
             self._projection(key, maps[f"{key}.weight"].shape[::-1]).load_state_dict(_part(maps, f"{key}."))
-        result: dict[str, Any] = json.loads(outcome.read_text(encoding="utf-8"))
-        return result
 
     def _projection(self, key: str, widths: Any) -> nn.Linear:
         if key not in self.projections:

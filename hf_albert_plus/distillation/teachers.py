@@ -11,7 +11,9 @@ from .. import processes
 from ..checkpoints import check_label_order, from_pretrained
 from ..devices import fastest_device
 from ..errors import InvalidInput
+from ..files import writing
 from ..glue import Task
+from ..kept_work import mark, taken_up
 from ..progress import track
 from .phases import Phase
 from .rows import TEACHER_LOGITS, Collator
@@ -80,11 +82,13 @@ def with_teacher_logits(
     directory.mkdir(parents=True, exist_ok=True)
     mine = range(processes.rank(), len(parts), processes.count())
     for number in track(mine, total=len(mine), description="ask the teacher"):
-        if not files[number].is_file():
+        done = files[number].with_suffix(".json")
+        if taken_up(done, shape=list[int]) != parts[number]:
             asked = [teacher_rows[row] for row in parts[number]]
-            temporary = files[number].with_suffix(".tmp")
-            save_file({TEACHER_LOGITS: _logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)}, temporary)
-            temporary.replace(files[number])
+            logits = _logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)
+            with writing(files[number]) as temporary:
+                save_file({TEACHER_LOGITS: logits}, temporary)
+            mark(done, [files[number]], facts=parts[number])
     processes.wait()
     logits = torch.empty(len(rows), teacher.config.num_labels)
     for part, file in zip(parts, files, strict=True):

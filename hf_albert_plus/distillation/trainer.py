@@ -16,6 +16,8 @@ from .phases import Phase
 from .rows import TEACHER_LOGITS
 from .terms import Batch, Term
 
+_PASSES = "forward passes"
+
 
 class Distiller(nn.Module):
     """A student with what it needs to be compared with its teacher; its forward pass is the loss of a phase.
@@ -24,6 +26,9 @@ class Distiller(nn.Module):
 
     Args:
         projections: learned maps to the teacher's width by their names, for the terms that compare states of other widths.
+
+    Attributes:
+        running_terms: sum of every term, unweighted, since the last log, and the passes that it is a sum over.
     """
 
     def __init__(
@@ -56,8 +61,7 @@ class Distiller(nn.Module):
                 )
             student.requires_grad_(False)
             self.student.exits.requires_grad_(True)
-        self._sums: dict[str, float] = {}
-        self._steps = 0
+        self.running_terms: dict[str, float] = {}
 
     @property
     def teacher(self) -> Any:
@@ -75,9 +79,8 @@ class Distiller(nn.Module):
         seen = self.observe(columns)
         with torch.autocast(seen.mask_BS.device.type, enabled=False):
             terms = [(term, term.loss(seen)) for term in self.phase.terms]
-        for term, value in terms:
-            self._sums[term.name] = self._sums.get(term.name, 0.0) + float(value.detach())
-        self._steps += 1
+        for name, value in (*((term.name, float(value.detach())) for term, value in terms), (_PASSES, 1.0)):
+            self.running_terms[name] = self.running_terms.get(name, 0.0) + value
         return {"loss": torch.stack([term.weight * value for term, value in terms]).sum()}
 
     def observe(self, columns: dict[str, torch.Tensor]) -> Batch:
@@ -102,8 +105,9 @@ class Distiller(nn.Module):
 
     def take_terms(self) -> dict[str, float]:
         """Mean of every term, unweighted, since the last call."""
-        means = {f"loss_{name}": total / self._steps for name, total in self._sums.items()}
-        self._sums, self._steps = {}, 0
+        passes = self.running_terms.pop(_PASSES, 1.0)
+        means = {f"loss_{name}": total / passes for name, total in self.running_terms.items()}
+        self.running_terms.clear()
         return means
 
 

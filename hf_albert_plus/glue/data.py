@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
 from ..files import file_sha256
+from ..records import Parent
 from .tasks import Task
 from .tsv import read_tsv, tsv_file
 
@@ -40,7 +41,7 @@ def load_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "
     return rows
 
 
-def data_parent(data: str, task: Task) -> dict[str, str]:
+def data_parent(data: str, task: Task) -> Parent:
     """How a record names the data of a task: the hash of its files, or the Hub id."""
     import hashlib
 

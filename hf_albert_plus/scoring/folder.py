@@ -1,10 +1,13 @@
 """The directory of a run: its plan, and one file a part."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import InvalidInput
+from ..outputs import remove, take_directory
 from .plan import Part, Plan, read_plan
+from .worker import check_part
 
 PLAN, PARTS = "plan.json", "scores"
 
@@ -32,10 +35,11 @@ def take_up(plan: Plan, output: Path, *, old: Plan | None, tell: Callable[[str],
     Returns:
         The parts that are missing.
     """
+    folder = output / PARTS
+    for directory in (output, folder):
+        take_directory(directory, option="--output")
     if old is None or old.sources != plan.sources:
         plan.write(output / PLAN)
-    folder = output / PARTS
-    folder.mkdir(exist_ok=True)
     if old is not None:
         for source in set(plan.sources) - set(old.sources):
             tell(f"{source.path} has changed: it is scored anew")
@@ -43,8 +47,21 @@ def take_up(plan: Plan, output: Path, *, old: Plan | None, tell: Callable[[str],
     unwanted = {path.name for path in folder.iterdir()} - {part.name for part in parts}
     for name in unwanted:
         if name.lstrip(".").startswith("part-"):
-            (folder / name).unlink(missing_ok=True)
-    return [part for part in parts if not (folder / part.name).exists()]
+            remove(folder / name)
+    return [part for part in parts if not _done(folder / part.name, tell)]
+
+
+def _done(file: Path, tell: Callable[[str], None]) -> bool:
+    """Whether a part is there, and is what was written; a damaged one is removed."""
+    if not os.path.lexists(file):
+        return False
+    try:
+        check_part(file)
+    except InvalidInput as damage:
+        tell(str(damage))
+        remove(file)
+        return False
+    return True
 
 
 __all__ = ["PARTS", "PLAN", "begun", "take_up"]

@@ -10,14 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from ..errors import InvalidInput
 from ..files import read_json, write_text
 from ..progress import track
+from ..records import Parent
 from .ranges import Range, line_ranges, parquet_ranges
 from .settings import ScoreSettings
 from .sources import Source
 
 _FORMAT = 1
+
+
+class Identity(TypedDict):
+    settings: dict[str, Any]
+    engine: Parent
+
+
+class _WrittenSource(TypedDict):
+    path: str
+    bytes: int
+    modified_ns: int
+    parts: list[tuple[int, int, int, int]]
+
+
+class _Written(Identity):
+    format: int
+    sources: list[_WrittenSource]
 
 
 @dataclass(frozen=True)
@@ -37,11 +57,11 @@ class Part:
 class Plan:
     """
     Attributes:
-        identity: what must be the same when a run is gone on with: the settings and the engine.
+        identity: what must be the same when a run is gone on with.
         ranges: of each source, in the order of its rows.
     """
 
-    identity: dict[str, Any]
+    identity: Identity
     sources: list[Source]
     ranges: list[list[Range]]
 
@@ -69,22 +89,19 @@ def read_plan(path: Path) -> Plan:
     Raises:
         InvalidInput: it is none.
     """
-    content = read_json(path, what="the plan of a run")
-    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-        raise InvalidInput(
-            "--output must hold the plan of this version", got=str(path), repair="choose another --output, or remove that directory"
-        )  # fmt: skip
-    sources = content.pop("sources")
+    repair = "choose another --output, or remove that directory"
+    content = read_json(path, what="the plan of a run", shape=_Written, repair=repair)
+    if content["format"] != _FORMAT:
+        raise InvalidInput("--output must hold the plan of this version", got=str(path), repair=repair)
+    sources = content["sources"]
     return Plan(
-        content,
+        {"settings": content["settings"], "engine": content["engine"]},
         [Source(one["path"], str(Path(one["path"]).absolute()), one["bytes"], one["modified_ns"]) for one in sources],
         [[Range(*piece) for piece in one["parts"]] for one in sources],
     )
 
 
-def make_plan(
-    sources: Sequence[Source], settings: ScoreSettings, *, identity: dict[str, Any], old: Plan | None
-) -> Plan:
+def make_plan(sources: Sequence[Source], settings: ScoreSettings, *, identity: Identity, old: Plan | None) -> Plan:
     """Cuts every source into parts.
 
     Args:
@@ -98,7 +115,7 @@ def make_plan(
     return Plan(identity, list(sources), [known[source] for source in sources])
 
 
-def check_same(old: Plan, *, identity: dict[str, Any], sources: Sequence[Source], output: Path) -> None:
+def check_same(old: Plan, *, identity: Identity, sources: Sequence[Source], output: Path) -> None:
     """Refuses to go on with a run of other settings, of another engine, or over other files. A file may have changed.
 
     Raises:
@@ -127,4 +144,4 @@ def _differences(name: str, there: Any, asked: Any) -> Iterator[str]:
         yield f"{name} {there} there, {asked} asked for"
 
 
-__all__ = ["Part", "Plan", "check_same", "make_plan", "read_plan"]
+__all__ = ["Identity", "Part", "Plan", "check_same", "make_plan", "read_plan"]

@@ -8,15 +8,18 @@ from typing import Any
 
 from ..checkpoints import load_config
 from ..errors import InvalidInput, StageConflict
+from ..files import sync_tree
 from ..glue import load_tokenizer
+from ..outputs import OutputLock, check_directory
 from ..progress import bar
-from ..records import RECORD, OutputLock, Record, parent, read_record, record_run
+from ..records import RECORD, Record, parent, read_record, record_run
+from ..records import Identity as StageIdentity
 from ..serving.repository import Served, scan
 from ..serving.text_model import labels_of, length_taken, problem_type_of
 from .columns import kept_schema
 from .distribution import Place, cluster, score_parts
 from .folder import PARTS, begun, take_up
-from .plan import Part, Plan, check_same, make_plan
+from .plan import Identity, Part, Plan, check_same, make_plan
 from .settings import ScoreSettings
 from .sources import find_sources
 from .worker import Job, Tally, tally_of
@@ -45,6 +48,7 @@ def score(
         InvalidInput: nothing to score or nothing to score it with, a row that is no text, or a run of something else in `output`.
         StageConflict: another process is writing there.
     """
+    check_directory(output, option="--output")
     served = _model(engine, runtime)
     config = load_config(served.directory, option="--engine")
     load_tokenizer(served.directory, config)
@@ -52,7 +56,7 @@ def score(
     settings = replace(settings, max_length=max_length)
     sources = find_sources(inputs, output=output)
     kept = kept_schema(sources, settings)
-    identity = {"settings": {**settings.describe(), "runtime": served.runtime}, "engine": parent(served.directory)}
+    identity = Identity(settings={**settings.describe(), "runtime": served.runtime}, engine=parent(served.directory))
     old = begun(output)
     if old is not None:
         check_same(old, identity=identity, sources=sources, output=output)
@@ -107,7 +111,8 @@ def _score(parts: Sequence[Part], job: Job, place: Place, *, rows: int) -> float
 def _record(output: Path, plan: Plan, facts: dict[str, Any], *, seconds: float) -> Record:
     tallies = [_tally(part, output / PARTS / part.name) for part in plan.parts()]
     inputs = [{"path": source.path, "bytes": source.size} for source in plan.sources]
-    identity = {
+    sync_tree(output)
+    identity: StageIdentity = {
         "stage": "score",
         "settings": {**plan.identity["settings"], "inputs": inputs},
         "parents": {"engine": plan.identity["engine"]},

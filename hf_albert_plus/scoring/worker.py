@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 from hf_albert_plus.export.batching import pad_rows, run_batches, token_batches
 
 from ..errors import InvalidInput
+from ..files import late_errors, sync
+from ..outputs import new_file
 from ..serving.answers import Answers, Text
 from ..serving.text_model import TextModel
 from .answers import Answering
@@ -89,7 +91,10 @@ class Worker:
 
     def _write(self, part: Part, stream: BinaryIO) -> Tally:
         tally = Tally()
-        with pq.ParquetWriter(stream, self.answering.schema) as writer:
+        with (
+            late_errors(stream) as late,
+            pq.ParquetWriter(late, self.answering.schema, write_page_checksum=True) as writer,
+        ):
             for table in self._tables(part):
                 writer.write_table(table)
                 tally += Tally(table.num_rows, int(numpy.sum(table["tokens"])), int(numpy.sum(table["truncated"])))
@@ -133,7 +138,7 @@ def _attempt(part: Part, file: Path) -> Iterator[tuple[BinaryIO, Path]]:
             got=f"{_PATIENCE} that died of them",
             repair="if they lack memory, use fewer --cores, a smaller --token-budget or a smaller --max-length",
         )
-    with open(free[0], "xb") as stream:
+    with os.fdopen(new_file(free[0]), "wb") as stream:
         try:
             yield stream, free[0]
         finally:
@@ -145,6 +150,7 @@ def _attempt(part: Part, file: Path) -> Iterator[tuple[BinaryIO, Path]]:
 def _give_name(temporary: Path, file: Path) -> None:
     try:
         os.replace(temporary, file)
+        sync(file.parent)
     except FileNotFoundError:
         # Another attempt has done this part, and cleared up.
         if not file.exists():
@@ -156,4 +162,23 @@ def tally_of(file: Path) -> Tally:
     return Tally(**json.loads(pq.read_metadata(file).metadata[_FACTS.encode()]))
 
 
-__all__ = ["Job", "Tally", "Worker", "tally_of"]
+def check_part(file: Path) -> None:
+    """Reads a part that an earlier run has written: its pages have checksums.
+
+    Raises:
+        InvalidInput: it is no such part, or not as it was written.
+    """
+    try:
+        if file.is_symlink():
+            raise OSError("it is a link")
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            rows = sum(batch.num_rows for batch in opened.iter_batches())
+        if rows != tally_of(file).rows:
+            raise OSError(f"{rows} rows of {tally_of(file).rows}")
+    except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            "a part must be what was written", got=f"{file} ({error})", repair="it is scored anew"
+        ) from None
+
+
+__all__ = ["Job", "Tally", "Worker", "check_part", "tally_of"]

@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 
 from ..corpus.parts import bar_of_parts, find_parts, sources
 from ..errors import check_known, check_values
-from ..files import file_sha256
-from ..records import Record, run_stage
+from ..records import Record, file_parent, run_stage
 from .sentencepiece_model import read_sentencepiece
 from .unigram import train_unigram
 from .wordpiece import train_wordpiece
@@ -81,7 +80,7 @@ def import_tokenizer(model: Path, *, output: Path) -> Record:
         (directory / SENTENCEPIECE).write_bytes(model.read_bytes())
         return {"tokens": len(tokenizer)}
 
-    parents = {"model": {"path": str(model), "sha256": file_sha256(model)}}
+    parents = {"model": file_parent(model)}
     return run_stage("tokenizer", output, settings={}, parents=parents, work=work)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from ...devices import fastest_device
 from ...errors import InvalidInput
-from ...files import read_json, write_json
+from ...kept_work import mark, taken_up
 from .assignment import assign_bits
 from .curvature import curvatures, sensitivity
 from .fake_quantisation import FakeQuantisation
@@ -53,17 +53,16 @@ def measure(
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed)).tolist()
     sample = rows.remove_columns("length")
     device = fastest_device()
-    found: dict[str, list[float]] = (
-        read_json(kept, what="curvatures") if kept.is_file() else {name: [] for name in blocks}
-    )
-    done = min(map(len, found.values()))
+    found: dict[str, list[float]] = taken_up(kept, shape=dict[str, list[float]]) or {}
+    done = min(len(found.get(name, ())) for name in blocks)
+    found = {name: found.get(name, [])[:done] for name in blocks}
     model.to(device)
     with bar(total=settings.draws, initial=done, description="curvature of blocks") as progress:
         for draw in range(done, settings.draws):
             batch = collator([sample[index] for index in order[draw * size : (draw + 1) * size]]).to(device)
             for name, (value,) in curvatures(model, [batch], blocks, seed=settings.seed + draw).items():
                 found[name].append(value)
-            write_json(kept, found)
+            mark(kept, [], facts=found)
             progress.update(1)
     model.to("cpu")
     return found

@@ -8,11 +8,11 @@ from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
-from ...files import file_sha256
+from ...files import late_errors
 from ...glue import Task, data_parent, load_split
 from ...glue.tsv import tsv_file
 from ...progress import track
-from ...records import Record, parent, run_stage
+from ...records import Record, file_parent, parent, run_stage
 from .masked_words import MaskedWords
 from .word_replacement import Candidates, find_candidates, replace_in_row
 from .word_vectors import read_word_vectors
@@ -102,10 +102,8 @@ def augment(
     if masked_lm is not None:
         parents["masked_lm"] = parent(masked_lm)
     if word_vectors is not None:
-        is_file = word_vectors.is_file()
-        parents["word_vectors"] = (
-            {"path": str(word_vectors), "sha256": file_sha256(word_vectors)} if is_file else parent(word_vectors)
-        )
+        name = file_parent if word_vectors.is_file() else parent
+        parents["word_vectors"] = name(word_vectors)
     return run_stage("augment", output, settings={"task": task.name, **settings.describe()}, parents=parents, work=work)
 
 
@@ -124,7 +122,7 @@ def write_augmented(
 
     schema = rows.features.arrow_schema
     words = with_candidates = replaced = written = 0
-    with ParquetWriter(path, schema) as writer:
+    with path.open("wb") as stream, late_errors(stream) as late, ParquetWriter(late, schema) as writer:
         starts = range(0, len(rows), _ROWS_AT_A_TIME)
         for start in track(starts, total=len(starts), description=f"augment {task.name}"):
             chunk: list[dict[str, Any]] = []
@@ -166,7 +164,8 @@ def copy_other_splits(data: str, task: Task, directory: Path) -> None:
             copyfile(path, directory / path.name)
         if not files and (not root.is_dir() or tsv_file(root, task, split) is not None):
             rows = load_split(data, task, split, labelled=False)
-            rows.to_parquet(directory / f"{split}-00000-of-00001.parquet")
+            with (directory / f"{split}-00000-of-00001.parquet").open("wb") as stream, late_errors(stream) as late:
+                rows.to_parquet(late)
 
 
 __all__ = ["AugmentSettings", "augment"]
