@@ -34,7 +34,6 @@ _IDENTITY = "stage.json"
 CARD = "card.json"
 EVAL_RESULTS = ".eval_results"
 _UNRECORDED = {RECORD, "README.md", CARD, _IDENTITY}
-_OF_MODELS = {".json", ".safetensors", ".txt", ".model", ".py"}
 _VERSIONED = (
     "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
 )  # fmt: skip
@@ -88,8 +87,12 @@ def _passing(path: Path) -> bool:
 
 def fingerprint(directory: Path) -> str:
     """One SHA-256 over the names and contents of a directory's files, cards and records left out."""
+    return _fingerprint(describe_files(directory))
+
+
+def _fingerprint(files: dict[str, dict[str, Any]]) -> str:
     digest = hashlib.sha256()
-    for name, facts in describe_files(directory).items():
+    for name, facts in files.items():
         digest.update(f"{name} {facts['sha256']}\n".encode())
     return digest.hexdigest()
 
@@ -98,8 +101,31 @@ def parent(source: str | Path) -> dict[str, str]:
     """How a record names something that a stage reads: a directory by its content, a Hub id by its name."""
     path = Path(source)
     if path.is_dir():
-        return {"path": str(path), "sha256": fingerprint(path)}
+        files = describe_files(path)
+        _check_unchanged(path, files)
+        return {"path": str(path), "sha256": _fingerprint(files)}
     return {"path": str(source), "sha256": "hub"}
+
+
+def _check_unchanged(directory: Path, files: dict[str, dict[str, Any]]) -> None:
+    """Refuses a directory whose record speaks of other files than it has.
+
+    Args:
+        files: what it has.
+
+    Raises:
+        InvalidInput: such a directory.
+    """
+    if not (directory / RECORD).is_file():
+        return
+    recorded: dict[str, Any] = read_json(directory / RECORD, what="the record of a stage").get("files") or {}
+    for name, facts in recorded.items():
+        if files.get(name, {}).get("sha256") != facts["sha256"]:
+            raise InvalidInput(
+                f"{directory / name} must be the file that {directory / RECORD} describes",
+                got="other content" if name in files else "no such file",
+                repair=f"make it again, or remove {directory / RECORD} if you changed it on purpose",
+            )
 
 
 def read_record(directory: Path) -> Record:
@@ -125,14 +151,6 @@ def read_record(directory: Path) -> Record:
                 f"remove {directory} and run again"
             )
     return record
-
-
-def copy_model(source: Path, directory: Path) -> None:
-    """Copies what opens a model: config, weights, tokenizer and code. Exports, cards, records and whatever training left stay
-    behind."""
-    for path in source.iterdir():
-        if path.is_file() and path.suffix in _OF_MODELS and path.name != RECORD:
-            shutil.copyfile(path, directory / path.name)
 
 
 def training_record(directory: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from ...errors import InvalidInput, check_known, check_values
 from ...files import write_text
 from ...finetune import task_rows
 from ...glue import Task, data_parent
-from ...records import Record, carried_record, copy_model, parent, run_stage
+from ...model_copies import copy_model
+from ...records import Record, carried_record, parent, run_stage
 from .calibration import calibrate
 from .criteria import Criterion, Kind, taken_exits
 
