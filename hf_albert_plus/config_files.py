@@ -70,6 +70,8 @@ def load_config(source: str | Path, *, option: str, **fields: Any) -> PreTrained
             got=f"{str(source)!r} ({_last_line(error)})",
             repair=_REPAIR,
         ) from error
+    # What is given out is decided by who runs the model.
+    config.output_hidden_states, config.output_attentions, config.return_dict = False, False, True
     _drop_code(config, content.get("auto_map"), source)
     return config
 
@@ -78,6 +80,8 @@ def _file(source: str | Path, *, option: str) -> Path:
     """Where config.json lies, here or in the Hub's cache."""
     try:
         found = cached_file(str(source), CONFIG_NAME)
+        if found is None:
+            raise OSError(f"no {CONFIG_NAME}")
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{option} must be a model directory that from_pretrained opens, or a Hub id",
@@ -100,6 +104,15 @@ def _check_content(content: dict[str, Any]) -> None:
             size = content.get(field)
             if isinstance(size, int) and not least <= size <= most:
                 raise InvalidInput(f"{field} must be from {least} to {most}", got=size, repair=_REPAIR)
+    for field in content:
+        if callable(getattr(kind, field, None)):
+            raise InvalidInput("config.json must have fields of a config", got=repr(field), repair="remove that field")
+    if content.get("chunk_size_feed_forward") not in (None, 0):
+        raise InvalidInput(
+            "chunk_size_feed_forward must be 0: texts have lengths that are no multiples of another one",
+            got=content["chunk_size_feed_forward"],
+            repair="use 0, which computes the same",
+        )
     if content.get("quantization_config") is not None:
         raise InvalidInput(
             "the weights must be floating point numbers",

@@ -34,8 +34,8 @@ def _keep_our_names(path: Path, source: Path) -> list[str]:
     if not path.is_file():
         return []
     content = read_json(path, what=f"{path.name} of a model", shape=dict[str, Any], repair="save the model again")
-    names: dict[str, Any] = content.get("auto_map") or {}
-    ours = {key: name for key, name in names.items() if is_our_code(name)}
+    names = content.get("auto_map") or {}
+    ours = {key: name for key, name in names.items() if is_our_code(name)} if isinstance(names, dict) else {}
     if ours != names:
         print(f"the code that {source / path.name} names in auto_map is not copied", file=sys.stderr)
         write_json(

@@ -43,6 +43,9 @@ def open_tokenizer(source: str | Path, *, rule: str, repair: str) -> "PreTrained
         raise InvalidInput(rule, got=f"{source} without a vocabulary", repair=repair)
     if not ids or None in ids:
         raise InvalidInput(rule, got=f"{source}, which finds no words in a text", repair=repair)
+    if not isinstance(tokenizer.model_max_length, int | float):
+        got = f"{source} with the model_max_length {tokenizer.model_max_length!r}"
+        raise InvalidInput(rule, got=got, repair=repair)
     opened: PreTrainedTokenizerBase = tokenizer
     return opened
 

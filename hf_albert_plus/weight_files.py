@@ -31,11 +31,10 @@ _UNFORESEEN = (
 )
 
 
-class _Index(TypedDict, total=False):
+class _Index(TypedDict):
     """Which file holds a tensor, where there are several."""
 
-    __pydantic_config__ = {"extra": "allow"}  # type: ignore[misc]  # noqa: RUF012
-
+    metadata: dict[str, Any]
     weight_map: dict[str, str]
 
 
@@ -147,7 +146,15 @@ def _files(source: str | Path) -> list[str]:
     if index is None:
         return []
     content = read_json(Path(index), what="the index of weights", shape=_Index, repair="save the model again")
-    return [str(cached_file(source, name)) for name in sorted(set(content.get("weight_map", {}).values()))]
+    names = sorted(set(content["weight_map"].values()))
+    elsewhere = [name for name in names if Path(name).name != name]
+    if elsewhere or not names:
+        raise InvalidInput(
+            "the index of weights must name files beside it",
+            got=f"{elsewhere[0] if elsewhere else 'none'} in {index}",
+            repair="save the model again",
+        )
+    return [str(cached_file(source, name)) for name in names]
 
 
 def _first_line(error: Exception) -> str:

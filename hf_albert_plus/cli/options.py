@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ..processes import MOST_THREADS
+
 Out = Annotated[Path, typer.Option("--out", help="Directory to make. Run again with the same one to resume.")]
 Data = Annotated[
     str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue, or GLUE's own TSV folders.")
@@ -22,7 +24,7 @@ BatchSize = Annotated[int | None, typer.Option(help="Examples a step. Default: t
 LearningRate = Annotated[float, typer.Option(help="Peak learning rate of AdamW.")]
 MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; the rest is cut.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights, order and dropout.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads. Default: the physical cores.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="Threads. Default: the physical cores.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value of AlbertPlusConfig; repeat for several.")]
 MethodSet = Annotated[
     list[str] | None,
