@@ -24,6 +24,7 @@ from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator, token_types
 from hf_albert_plus.pretraining.masking import IGNORED, Masking
 from hf_albert_plus.pretraining.packing import PackedRows
+from hf_albert_plus.tokenizer_files import open_tokenizer
 from hf_albert_plus.variants import build_config, vocabulary_fields
 
 BASELINE = "transformers, padded"
@@ -49,9 +50,10 @@ def bench_pretraining(
         InvalidInput: a config without an equal in transformers' ALBERT, or fewer examples than a batch.
     """
     from datasets import load_from_disk
-    from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(corpus / TOKENIZER)
+    tokenizer: Any = open_tokenizer(
+        corpus / TOKENIZER, rule="--corpus must hold its tokenizer", repair="build the corpus again"
+    )
     # Not in memory, the order would be written beside the corpus, which would then be another one to whoever trains on it.
     examples = load_from_disk(str(corpus))["train"].shuffle(seed=0, keep_in_memory=True)
     examples = examples.select(range(min(len(examples), 2 * batch_size * _BATCHES)))

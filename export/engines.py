@@ -17,6 +17,7 @@ from hf_albert_plus.export.inputs import check_tensors
 from hf_albert_plus.export.runtimes import Runtime, get_runtime
 from hf_albert_plus.files import file_sha256
 from hf_albert_plus.heads import architecture_of
+from hf_albert_plus.processes import MOST_THREADS
 from hf_albert_plus.records import RECORD, open_record
 
 
@@ -104,8 +105,10 @@ class Engine(ABC):
         directory = Path(directory)
         engine_file(directory, runtime)
         chosen = get_runtime(runtime)
-        if threads is not None and threads < 1:
-            raise InvalidInput("threads must be at least 1", got=threads, repair="leave it out for all physical cores")
+        if threads is not None and not 1 <= threads <= MOST_THREADS:
+            raise InvalidInput(
+                f"threads must be from 1 to {MOST_THREADS}", got=threads, repair="leave it out for all physical cores"
+            )
         if verify:
             _verify(directory, chosen)
         module, _, name = chosen.engine.partition(":")

@@ -9,7 +9,7 @@ from transformers.utils import ModelOutput
 from hf_albert_plus.checkpoints import load_config
 from hf_albert_plus.errors import InvalidInput, suggest
 from hf_albert_plus.export.engines import Engine
-from hf_albert_plus.export.outputs import as_output, check_names, output_class
+from hf_albert_plus.export.outputs import as_output, check_answer, check_names, output_class
 from hf_albert_plus.export.runtimes import Runtime
 from hf_albert_plus.export.sessions import CPU, open_session
 
@@ -51,6 +51,7 @@ class OnnxEngine(Engine):
         self.outputs = tuple(node.name for node in self.session.get_outputs() if node.name not in self.facts)
         check_names(self.file, self.inputs, self.outputs, self.config)
         self.output_class = output_class(self.config, self.outputs)
+        check_answer(self)
 
     def run(self, tensors: dict[str, torch.Tensor]) -> ModelOutput:
         values = self.session.run(self.outputs, {name: tensor.numpy() for name, tensor in tensors.items()})

@@ -9,7 +9,7 @@ from transformers.utils import ModelOutput
 from hf_albert_plus.checkpoints import load_config
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.engines import Engine
-from hf_albert_plus.export.outputs import as_output, check_names, output_class
+from hf_albert_plus.export.outputs import as_output, check_answer, check_names, output_class
 from hf_albert_plus.export.runtimes import Runtime
 from hf_albert_plus.optional import need
 
@@ -50,6 +50,7 @@ class OpenVinoEngine(Engine):
         check_names(self.file, self.inputs, self.outputs, self.config)
         self.output_class = output_class(self.config, self.outputs)
         self.request = self.compiled.create_infer_request()
+        check_answer(self)
 
     def run(self, tensors: dict[str, torch.Tensor]) -> ModelOutput:
         self.request.infer({name: tensor.numpy() for name, tensor in tensors.items()}, share_inputs=True)

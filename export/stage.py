@@ -13,9 +13,10 @@ from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.tensorrt_plan import Profile, check_tensorrt
 from hf_albert_plus.files import file_sha256
 from hf_albert_plus.glue import data_parent, get_task
+from hf_albert_plus.model_copies import copy_model
 from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
-from hf_albert_plus.records import Parent, Record, carried_record, copy_model, parent, run_stage
+from hf_albert_plus.records import Parent, Record, carried_record, parent, run_stage
 
 # In the order in which they are made.
 EXPORTS = (

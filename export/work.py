@@ -11,7 +11,7 @@ import onnx
 from transformers import PreTrainedModel
 
 from hf_albert_plus.compression.quantisation import FakeQuantisation, Scheme, read_scheme
-from hf_albert_plus.errors import InvalidInput, ScoreError
+from hf_albert_plus.errors import ScoreError
 from hf_albert_plus.export.batching import pad_rows
 from hf_albert_plus.export.calibration import Example, task_examples, text_examples
 from hf_albert_plus.export.engines import Engine, weight_files
@@ -29,6 +29,7 @@ from hf_albert_plus.export.parity import (
 )
 from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.trained import Form, write_trained
+from hf_albert_plus.tokenizer_files import has_tokenizer
 
 if TYPE_CHECKING:
     from hf_albert_plus.export.stage import ExportSettings, Scorer
@@ -208,10 +209,7 @@ def _tokenizer(source: Path, model: PreTrainedModel) -> Any:
     """The directory's tokenizer; None where it has none, as a bare encoder may."""
     from hf_albert_plus.glue import load_tokenizer
 
-    try:
-        return load_tokenizer(source, model.config)
-    except InvalidInput:
-        return None
+    return load_tokenizer(source, model.config) if has_tokenizer(source) else None
 
 
 __all__ = ["Work"]

@@ -3,55 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
+from .config_files import load_config
 from .errors import InvalidInput
 from .glue import Task
 from .twin_albert_plus import AlbertPlusTwinModel
-
-
-def load_config(source: str | Path, *, option: str) -> PreTrainedConfig:
-    """The config of a model directory or Hub id.
-
-    Raises:
-        InvalidInput: there is none, or transformers does not know its architecture.
-    """
-    try:
-        return AutoConfig.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise InvalidInput(
-            f"{option} must be a model directory that from_pretrained opens, or a Hub id",
-            got=f"{str(source)!r} ({first})",
-            repair="check the path, or the network if you mean the Hub",
-        ) from None
-
-
-def from_pretrained(opener: Any, source: str | Path, *, option: str, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """A model in fp32 and its loading report, from safetensors alone.
-
-    Raises:
-        InvalidInput: no safetensors there, or a broken file.
-    """
-    import torch
-    from safetensors import SafetensorError
-
-    try:
-        return opener.from_pretrained(
-            source, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **options
-        )
-    except (OSError, SafetensorError) as error:
-        raise InvalidInput(
-            f"{option} must hold its weights as safetensors",
-            got=f"{source} ({str(error).strip().splitlines()[0]})",
-            repair="save it again with save_pretrained, or download it again",
-        ) from None
-    except RuntimeError as error:  # transformers' own for tensors of other shapes
-        raise InvalidInput(
-            f"{option} must hold weights of the sizes in its config",
-            got=f"{source} ({str(error).strip().splitlines()[0]})",
-            repair="check that config and weights belong together, or export it again",
-        ) from None
+from .weight_files import from_pretrained
 
 
 def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
@@ -65,9 +23,9 @@ def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
     config = load_config(source, option=option)
     architecture = architecture_of(config)
     head = head_of(architecture, option=f"{option} ({source})")
-    model, report = from_pretrained(auto_class(head), source, option=option)
+    model, report = from_pretrained(auto_class(head), source, option=option, config=config)
     if head == "Model" and report["missing_keys"] and all(key.startswith("pooler.") for key in report["missing_keys"]):
-        model, report = from_pretrained(auto_class(head), source, option=option, add_pooling_layer=False)
+        model, report = from_pretrained(auto_class(head), source, option=option, config=config, add_pooling_layer=False)
     unread = sorted(key for key in report["unexpected_keys"] if "position_ids" not in key)
     for what, names in (("missing", sorted(report["missing_keys"])), ("unread", unread)):
         if names:
@@ -152,7 +110,6 @@ def load_classifier(
         InvalidInput: the checkpoint lacks encoder weights, has ones that the architecture does not read, or its
             classifier is not of the task.
     """
-    options: dict[str, Any] = {} if config is None else {"config": config}
     saved = load_config(source, option=option)
     has_head = any("SequenceClassification" in name for name in saved.architectures or [])
     if task is not None and has_head and saved.num_labels != task.num_labels:
@@ -163,13 +120,10 @@ def load_classifier(
         )
     if task is not None and config is None:
         names = list(task.labels) or ["score"]
-        options = {
-            "num_labels": task.num_labels,
-            "id2label": dict(enumerate(names)),
-            "label2id": {name: i for i, name in enumerate(names)},
-            "problem_type": "regression" if task.is_regression else "single_label_classification",
-        }
-    model, report = from_pretrained(AutoModelForSequenceClassification, source, option=option, **options)
+        saved.id2label = dict(enumerate(names))
+        saved.label2id = {name: i for i, name in enumerate(names)}
+        saved.problem_type = "regression" if task.is_regression else "single_label_classification"
+    model, report = from_pretrained(AutoModelForSequenceClassification, source, option=option, config=config or saved)
     encoder = f"{model.base_model_prefix}."
     head_may_be_new = task is not None and not has_head
     missing = sorted(

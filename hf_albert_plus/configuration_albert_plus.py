@@ -1,15 +1,31 @@
 """Configuration of the ALBERT-plus encoder: one encoder, two sharing maps."""
 
+import math
+from functools import wraps
+from typing import Any
+
 from huggingface_hub.dataclasses import strict
+from huggingface_hub.errors import StrictDataclassError
 from transformers.configuration_utils import PreTrainedConfig
+
+from .errors import InvalidInput
 
 SHARING_PATTERNS = ("sequence", "cycle", "reversed_cycle")
 NORM_TYPES = ("layer_norm", "no_norm")
 POOLERS = ("tanh", "relu", "none")
 EXIT_CRITERIA = ("entropy", "confidence", "patience")
 EXIT_HEADS = ("branch", "pooled", "shared")
+PROBLEM_TYPES = (None, "regression", "single_label_classification", "multi_label_classification")
 TWIN_POOLINGS = ("weighted_average", "first_token")
 TWIN_CROSSINGS = ("cosine", "residual")
+# The largest sizes of a text encoder: some ten times those of the largest ones that were published. What is beyond them is a slip or
+# an attack, and is refused before anything is made of that size.
+LARGEST = {
+    "num_hidden_layers": 1000, "num_hidden_groups": 1000, "inner_group_num": 1000, "num_feedforward_networks": 1000,
+    "hidden_size": 16384, "embedding_size": 16384, "bottleneck_size": 16384, "exit_size": 16384,
+    "num_attention_heads": 16384, "intermediate_size": 65536, "num_labels": 65536, "type_vocab_size": 65536,
+    "vocab_size": 1 << 24, "max_position_embeddings": 1 << 20,
+}  # fmt: skip
 # Where a checkpoint saved with its code finds every class, whichever of them it was saved from.
 _AUTO_MAP = {
     "AutoConfig": "configuration_albert_plus.AlbertPlusConfig",
@@ -39,7 +55,7 @@ def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, n
         and of transformers' ALBERT put some layers in the wrong group (layer 15 of 22 with 22 groups, for one).
 
     Raises:
-        ValueError: the value does not describe L layers.
+        InvalidInput: the value does not describe L layers.
     """
     if sharing == "all":
         return (0,) * num_hidden_layers
@@ -51,15 +67,17 @@ def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, n
         _check_blocks(sharing, num_hidden_layers=num_hidden_layers, what=f"{name} as a number of groups")
         return tuple(layer * sharing // num_hidden_layers for layer in range(num_hidden_layers))
     if len(sharing) != num_hidden_layers:
-        raise ValueError(
-            f"{name} as a list must name one block for each of the {num_hidden_layers} layers, got {len(sharing)} "
-            f"entries: {sharing}; give {num_hidden_layers} entries or change num_hidden_layers"
+        raise InvalidInput(
+            f"{name} as a list must name one block for each of the {num_hidden_layers} layers",
+            got=f"{len(sharing)} entries: {sharing}",
+            repair=f"give {num_hidden_layers} entries or change num_hidden_layers",
         )
     blocks = sorted(set(sharing))
     if blocks != list(range(len(blocks))):
-        raise ValueError(
-            f"{name} must number its blocks 0, 1, 2, … without a gap, got the blocks {blocks}; "
-            f"renumber them 0 to {len(blocks) - 1}"
+        raise InvalidInput(
+            f"{name} must number its blocks 0, 1, 2, … without a gap",
+            got=f"the blocks {blocks}",
+            repair=f"renumber them 0 to {len(blocks) - 1}",
         )
     return tuple(sharing)
 
@@ -67,9 +85,11 @@ def resolve_sharing(sharing: str | int | list[int], *, num_hidden_layers: int, n
 def _resolve_pattern(sharing: str, *, num_hidden_layers: int, name: str) -> tuple[int, ...]:
     pattern, _, number = sharing.partition(":")
     if pattern not in SHARING_PATTERNS or not number.isdecimal():
-        raise ValueError(
+        raise InvalidInput(
             f"{name} must be 'all', 'none', a number of groups, a list of block ids or one of "
-            f"{', '.join(f'{known}:M' for known in SHARING_PATTERNS)} with M blocks, got {sharing!r}; use 'all'"
+            f"{', '.join(f'{known}:M' for known in SHARING_PATTERNS)} with M blocks",
+            got=repr(sharing),
+            repair="use 'all'",
         )
     blocks = int(number)
     _check_blocks(blocks, num_hidden_layers=num_hidden_layers, what=f"the number of blocks in {name}={sharing!r}")
@@ -85,12 +105,72 @@ def _resolve_pattern(sharing: str, *, num_hidden_layers: int, name: str) -> tupl
 
 def _check_blocks(blocks: int, *, num_hidden_layers: int, what: str) -> None:
     if not 1 <= blocks <= num_hidden_layers:
-        raise ValueError(
-            f"{what} must lie between 1 and num_hidden_layers ({num_hidden_layers}), "
-            f"got {blocks}; use 1 for full sharing or {num_hidden_layers} for none"
+        raise InvalidInput(
+            f"{what} must lie between 1 and num_hidden_layers ({num_hidden_layers})",
+            got=blocks,
+            repair=f"use 1 for full sharing or {num_hidden_layers} for none",
         )
 
 
+def check_size(name: str, size: int | None, *, least: int = 1) -> None:
+    """
+    Raises:
+        InvalidInput: a size that no encoder has.
+    """
+    if size is not None and not (isinstance(size, int) and least <= size <= LARGEST[name]):
+        raise InvalidInput(
+            f"{name} must be from {least} to {LARGEST[name]}", got=size, repair="use a number in that range"
+        )
+
+
+def check_labels(config: PreTrainedConfig) -> None:
+    """
+    Raises:
+        InvalidInput: names of labels whose ids have gaps, or a problem that is none.
+    """
+    names: Any = config.id2label
+    if sorted(names) != list(range(len(names))) or not all(isinstance(name, str) for name in names.values()):
+        raise InvalidInput(
+            "id2label must name the labels 0, 1, 2, … without a gap", got=names, repair="give every label its name"
+        )
+    if config.problem_type not in PROBLEM_TYPES:
+        raise InvalidInput(
+            f"problem_type must be one of {', '.join(map(str, PROBLEM_TYPES[1:]))}, or null",
+            got=repr(config.problem_type),
+            repair="use null: the number of labels decides",
+        )
+
+
+class InvalidConfig(InvalidInput, StrictDataclassError):
+    """The fields of a config break a rule."""
+
+    @classmethod
+    def of(cls, error: Exception) -> "InvalidConfig":
+        """What went wrong in the strict dataclass, which hides a rule that was broken in an error of its own."""
+        cause = error.__cause__ or error
+        if isinstance(cause, InvalidInput):
+            return cls(cause.rule, got=cause.got, repair=cause.repair)
+        field = str(error).partition("'")[2].partition("'")[0] if error.__cause__ else None
+        rule = f"{field} of a config must be of its type" if field else "the fields of a config must fit together"
+        return cls(rule, got=str(cause), repair="correct it, or leave it out for its default")
+
+
+def _says_what_to_repair(kind: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
+    """Lets a config refuse its fields with `InvalidConfig`."""
+    initialise: Any = kind.__init__
+
+    @wraps(initialise)
+    def checked(self: Any, *args: Any, **fields: Any) -> None:
+        try:
+            initialise(self, *args, **fields)
+        except (AttributeError, StrictDataclassError, TypeError, ValueError) as error:
+            raise InvalidConfig.of(error) from None
+
+    kind.__init__ = checked  # type: ignore[method-assign]
+    return kind
+
+
+@_says_what_to_repair
 @strict
 class AlbertPlusConfig(PreTrainedConfig):
     """An encoder with factorised embeddings and freely chosen cross-layer sharing.
@@ -171,24 +251,31 @@ class AlbertPlusConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs):
-        super().__post_init__(**{"auto_map": dict(_AUTO_MAP), **kwargs})
+        # Before anything is made of these sizes: the names of the labels, or the map of the layers.
+        check_size("num_labels", kwargs.get("num_labels"))
+        self.validate_sizes()
+        super().__post_init__(**{**kwargs, "auto_map": dict(_AUTO_MAP)})
 
     def validate_sizes(self):
         for name in ("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
                      "intermediate_size", "num_feedforward_networks", "max_position_embeddings"):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}; use a positive number")
+            check_size(name, getattr(self, name))
         for name in ("initializer_range", "layer_norm_eps"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}; leave it out for its default")
-        if self.type_vocab_size < 0:
-            raise ValueError(
-                f"type_vocab_size must be at least 0, got {self.type_vocab_size}; use 0 for no token types"
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InvalidInput(
+                    f"{name} must be at least 0", got=getattr(self, name), repair="leave it out for its default"
+                )
+        if not 0 <= self.type_vocab_size <= LARGEST["type_vocab_size"]:
+            raise InvalidInput(
+                f"type_vocab_size must be from 0 to {LARGEST['type_vocab_size']}",
+                got=self.type_vocab_size,
+                repair="use 0 for no token types",
             )
         if self.bottleneck_size is not None and not 1 <= self.bottleneck_size < self.hidden_size:
-            raise ValueError(
-                f"bottleneck_size must lie between 1 and hidden_size ({self.hidden_size}) exclusive, "
-                f"got {self.bottleneck_size}; use null for no bottleneck"
+            raise InvalidInput(
+                f"bottleneck_size must lie between 1 and hidden_size ({self.hidden_size}) exclusive",
+                got=self.bottleneck_size,
+                repair="use null for no bottleneck",
             )
         width, name = (
             self.bottleneck_size or self.hidden_size,
@@ -196,28 +283,31 @@ class AlbertPlusConfig(PreTrainedConfig):
         )
         if width % self.num_attention_heads:
             divisors = [n for n in range(1, width + 1) if width % n == 0 and width // n >= min(width, 16)]
-            raise ValueError(
-                f"{name} ({width}) must be a multiple of num_attention_heads ({self.num_attention_heads}); "
-                f"use one of {divisors} heads"
+            raise InvalidInput(
+                f"{name} ({width}) must be a multiple of num_attention_heads ({self.num_attention_heads})",
+                got=f"a remainder of {width % self.num_attention_heads}",
+                repair=f"use one of {divisors} heads",
             )
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(
-                f"pad_token_id ({self.pad_token_id}) must lie below vocab_size ({self.vocab_size}); "
-                "use the tokenizer's pad_token_id and its len() as vocab_size"
+            raise InvalidInput(
+                f"pad_token_id ({self.pad_token_id}) must lie below vocab_size ({self.vocab_size})",
+                got=self.pad_token_id,
+                repair="use the tokenizer's pad_token_id and its len() as vocab_size",
             )
 
     def validate_dropout(self):
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}; use 0.1")
+                raise InvalidInput(f"{name} must lie in [0, 1)", got=getattr(self, name), repair="use 0.1")
 
     def validate_choices(self):
         from transformers.activations import ACT2FN
 
         if self.hidden_act not in ACT2FN:
-            raise ValueError(
-                f"hidden_act must be an activation that transformers knows, got {self.hidden_act!r}; "
-                "use 'gelu', 'gelu_new' or 'relu'"
+            raise InvalidInput(
+                "hidden_act must be an activation that transformers knows",
+                got=repr(self.hidden_act),
+                repair="use 'gelu', 'gelu_new' or 'relu'",
             )
         choices = {
             "norm_type": NORM_TYPES, "pooler": POOLERS, "exit_head": EXIT_HEADS,
@@ -225,19 +315,35 @@ class AlbertPlusConfig(PreTrainedConfig):
         }  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}; use {known[0]!r}"
+                raise InvalidInput(
+                    f"{name} must be one of {', '.join(known)}",
+                    got=repr(getattr(self, name)),
+                    repair=f"use {known[0]!r}",
                 )
+
+    def validate_labels(self):
+        check_labels(self)
 
     def validate_exits(self):
         layers = self.exit_layers or []
         if layers != sorted(set(layers)) or not all(1 <= layer < self.num_hidden_layers for layer in layers):
-            raise ValueError(
-                f"exit_layers must be rising layers from 1 to {self.num_hidden_layers - 1} (the last one has the "
-                f"classifier), got {self.exit_layers}; use null for no exits"
+            raise InvalidInput(
+                f"exit_layers must be rising layers from 1 to {self.num_hidden_layers - 1} (the last one has the classifier)",
+                got=self.exit_layers,
+                repair="use null for no exits",
             )
-        if self.exit_size < 2 or self.exit_size % 2:
-            raise ValueError(f"exit_size must be an even number from 2, got {self.exit_size}; use 128")
+        if not 2 <= self.exit_size <= LARGEST["exit_size"] or self.exit_size % 2:
+            raise InvalidInput(
+                f"exit_size must be an even number from 2 to {LARGEST['exit_size']}",
+                got=self.exit_size,
+                repair="use 128",
+            )
+        if self.exit_threshold is not None and not 0 <= self.exit_threshold < math.inf:
+            raise InvalidInput(
+                "exit_threshold must be a number from 0",
+                got=self.exit_threshold,
+                repair="find one: albert-plus calibrate",
+            )
 
     def validate_sharing(self):
         resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")
@@ -246,17 +352,20 @@ class AlbertPlusConfig(PreTrainedConfig):
     def validate_block_sizes(self):
         for name, blocks, most in (
             ("block_attention_heads", len(set(self.attention_map)), self.num_attention_heads),
-            ("block_intermediate_sizes", len(set(self.ffn_map)), None),
+            ("block_intermediate_sizes", len(set(self.ffn_map)), LARGEST["intermediate_size"]),
         ):
             sizes = getattr(self, name)
             if sizes is not None and len(sizes) != blocks:
-                raise ValueError(
-                    f"{name} must have a number for each of the {blocks} blocks, got {len(sizes)}: {sizes}; use null for "
-                    "blocks of one size"
+                raise InvalidInput(
+                    f"{name} must have a number for each of the {blocks} blocks",
+                    got=f"{len(sizes)}: {sizes}",
+                    repair="use null for blocks of one size",
                 )
-            if sizes is not None and not all(size >= 1 and (most is None or size <= most) for size in sizes):
-                bounds = "at least 1" if most is None else f"from 1 to num_attention_heads ({most})"
-                raise ValueError(f"{name} must hold numbers {bounds}, got {sizes}; use null for blocks of one size")
+            if sizes is not None and not all(1 <= size <= most for size in sizes):
+                bounds = f"from 1 to {most}" + (" (num_attention_heads)" if name == "block_attention_heads" else "")
+                raise InvalidInput(
+                    f"{name} must hold numbers {bounds}", got=sizes, repair="use null for blocks of one size"
+                )
 
     @property
     def attention_map(self) -> tuple[int, ...]:

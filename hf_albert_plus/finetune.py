@@ -14,14 +14,22 @@ if TYPE_CHECKING:
     from transformers import TrainerCallback
 
 
+# The special tokens of a pair, and a word.
+_SHORTEST = 4
+
+
 def fits_positions(config: Any, max_length: int) -> None:
-    """Refuses a length that the model has no positions for."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None and max_length > positions:
+    """Refuses a length that has no room for words, or that the model has no positions for."""
+    from hf_albert_plus.export.inputs import longest_input
+
+    longest = longest_input(config)
+    if max_length < _SHORTEST:
+        raise InvalidInput(f"--max-length must be at least {_SHORTEST}", got=max_length, repair="use --max-length 128")
+    if max_length > longest:
         raise InvalidInput(
-            f"--max-length must not exceed the model's {positions} positions",
+            f"--max-length must not exceed the model's {longest} positions",
             got=max_length,
-            repair=f"use --max-length {positions}",
+            repair=f"use --max-length {longest}",
         )
 
 

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 from .errors import StageConflict
 
 Answer = TypeVar("Answer")
+# Of one process: more than the cores of any machine that one inference runs on.
+MOST_THREADS = 1024
 
 
 def count() -> int:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from importlib import metadata
@@ -45,7 +45,6 @@ _IDENTITY = "stage.json"
 CARD = "card.json"
 EVAL_RESULTS = ".eval_results"
 _UNRECORDED = {RECORD, "README.md", CARD, _IDENTITY}
-_OF_MODELS = {".json", ".safetensors", ".txt", ".model", ".py"}
 _VERSIONED = (
     "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
 )  # fmt: skip
@@ -126,8 +125,12 @@ def _passing(path: Path) -> bool:
 
 def fingerprint(directory: Path) -> str:
     """One SHA-256 over the names and contents of a directory's files, cards and records left out."""
+    return _fingerprint(describe_files(directory))
+
+
+def _fingerprint(files: dict[str, FileFacts]) -> str:
     digest = hashlib.sha256()
-    for name, facts in describe_files(directory).items():
+    for name, facts in files.items():
         digest.update(f"{name} {facts['sha256']}\n".encode())
     return digest.hexdigest()
 
@@ -136,13 +139,41 @@ def parent(source: str | Path) -> Parent:
     """How a record names something that a stage reads: a directory by its content, a Hub id by its name."""
     path = Path(source)
     if path.is_dir():
-        return {"path": str(path), "sha256": fingerprint(path)}
+        files = describe_files(path)
+        _check_unchanged(path, files)
+        return {"path": str(path), "sha256": _fingerprint(files)}
     return {"path": str(source), "sha256": "hub"}
 
 
 def file_parent(path: Path) -> Parent:
     """How a record names a file that a stage reads."""
     return {"path": str(path), "sha256": file_sha256(path)}
+
+
+def _check_unchanged(directory: Path, files: dict[str, FileFacts]) -> None:
+    """Refuses a directory whose record speaks of other files than it has.
+
+    Args:
+        files: what it has.
+
+    Raises:
+        InvalidInput: such a directory.
+    """
+    if not (directory / RECORD).is_file():
+        return
+    for name in _changed(open_record(directory), files):
+        raise InvalidInput(
+            f"{directory / name} must be the file that {directory / RECORD} describes",
+            got="other content" if name in files else "no such file",
+            repair=f"make it again, or remove {directory / RECORD} if you changed it on purpose",
+        )
+
+
+def _changed(record: Record, files: dict[str, FileFacts]) -> Iterator[str]:
+    """Names of the files that a record describes and that are missing or others now."""
+    return (
+        name for name, facts in record.files.items() if name not in files or files[name]["sha256"] != facts["sha256"]
+    )
 
 
 def open_record(directory: Path) -> Record:
@@ -168,23 +199,14 @@ def read_record(directory: Path) -> Record:
     """
     record = open_record(directory)
     found = describe_files(directory)
-    for name, facts in record.files.items():
+    for name in _changed(record, found):
         if name not in found:
             raise StageConflict(f"{directory} lacks {name}, which its record names; remove {directory} and run again")
-        if found[name]["sha256"] != facts["sha256"]:
-            raise StageConflict(
-                f"{directory / name} differs from its record ({found[name]['bytes']} bytes, recorded {facts['bytes']}); "
-                f"remove {directory} and run again"
-            )
+        raise StageConflict(
+            f"{directory / name} differs from its record ({found[name]['bytes']} bytes, recorded "
+            f"{record.files[name]['bytes']}); remove {directory} and run again"
+        )
     return record
-
-
-def copy_model(source: Path, directory: Path) -> None:
-    """Copies what opens a model: config, weights, tokenizer and code. Exports, cards, records and whatever training left stay
-    behind."""
-    for path in source.iterdir():
-        if path.is_file() and path.suffix in _OF_MODELS and path.name != RECORD:
-            shutil.copyfile(path, directory / path.name)
 
 
 def training_record(directory: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from .configuration_albert_plus import AlbertPlusConfig
+from .errors import InvalidInput
 from .modeling_albert_plus import AlbertPlusModel
 
 
@@ -27,6 +28,8 @@ class Size:
 
 def measure(config: AlbertPlusConfig, *, length: int = 128) -> Size:
     """Counts by running the model on torch's meta device, where tensors have shapes and no content."""
+    if length < 1:
+        raise InvalidInput("--length must be at least 1", got=length, repair="use --length 128")
     length = min(length, config.max_position_embeddings)
     with torch.device("meta"):
         model = AlbertPlusModel._from_config(config, attn_implementation="eager").eval()

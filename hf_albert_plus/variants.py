@@ -1,12 +1,14 @@
 """Named configurations: each a row of numbers with its source."""
 
 from dataclasses import dataclass
+from json import JSONDecodeError
 from typing import Any
 
 from transformers import PreTrainedConfig
 
 from .configuration_albert_plus import AlbertPlusConfig
 from .errors import InvalidInput, suggest
+from .files import parse_json
 
 FIELDS = tuple(AlbertPlusConfig.__annotations__)
 _LABELS = ("id2label", "label2id", "problem_type")
@@ -200,8 +202,6 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
     Raises:
         InvalidInput: no such field, or values that do not fit together.
     """
-    from huggingface_hub.errors import StrictDataclassError
-
     known = [*FIELDS, *_LABELS]
     for name in fields:
         if name not in known and name != "num_labels":
@@ -209,13 +209,34 @@ def build_config(fields: dict[str, Any]) -> AlbertPlusConfig:
                 "--set must name a field of AlbertPlusConfig", got=repr(name), repair=suggest(name, known)
             )
     try:
-        return AlbertPlusConfig(**fields)
-    except (StrictDataclassError, ValueError) as error:
-        # The strict dataclass puts our sentence behind a line of its own.
-        sentence = str(error).splitlines()[-1].strip().removeprefix("ValueError: ").removeprefix("TypeError: ")
+        config = AlbertPlusConfig(**fields)
+    except InvalidInput as error:
         raise InvalidInput(
-            "the values of a config must fit together", got=f"this: {sentence}", repair="change that value with --set"
+            "the values of a config must fit together", got=f"this: {error}", repair="change that value with --set"
         ) from None
+    _check_memory(config)
+    return config
+
+
+def _check_memory(config: AlbertPlusConfig) -> None:
+    """Refuses a model whose matrices alone have no room here, before they are made.
+
+    Raises:
+        InvalidInput: such a model.
+    """
+    import psutil
+
+    width = config.bottleneck_size or config.hidden_size
+    columns = config.num_feedforward_networks * sum(config.intermediate_sizes)
+    attention = 4 * width**2 // config.num_attention_heads * sum(config.attention_heads)
+    embeddings = (config.vocab_size + config.max_position_embeddings) * config.embedding_size
+    needed, there = 4 * (embeddings + attention + 2 * width * columns), psutil.virtual_memory().total
+    if needed > there:
+        raise InvalidInput(
+            f"a model must fit into the {there / 1e9:.0f} GB of memory here",
+            got=f"weights of {needed / 1e9:,.0f} GB",
+            repair="use fewer layers or a smaller size with --set, or a larger machine",
+        )
 
 
 def vocabulary_fields(tokenizer: Any) -> dict[str, Any]:
@@ -235,8 +256,6 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     Raises:
         InvalidInput: a pair without `=`.
     """
-    import json
-
     fields: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -245,8 +264,14 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
                 "--set must have the form key=value", got=repr(pair), repair="use --set num_hidden_layers=4"
             )
         try:
-            fields[key.strip()] = json.loads(value)
-        except json.JSONDecodeError:
+            fields[key.strip()] = parse_json(value)
+        except ValueError as error:
+            if not isinstance(error, JSONDecodeError):
+                raise InvalidInput(
+                    f"the value of --set {key.strip()} must be JSON or a word",
+                    got=str(error),
+                    repair="use a finite number",
+                ) from None
             fields[key.strip()] = value.strip()
     return fields
 
@@ -258,7 +283,7 @@ def parse_layers(text: str) -> list[int]:
         InvalidInput: anything else.
     """
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InvalidInput("--layers must be numbers with commas", got=repr(text), repair="use --layers 0,2,4,7,9,11")
     return [int(part) for part in parts]
 

@@ -177,7 +177,7 @@ def test_a_missing_weight_file_of_openvino_is_named(every_dir, tmp_path):
             "providers must be ones .*hf-albert-plus\\[gpu\\]",
         ),
         (lambda d: Engine.load(d, "openvino", providers=["NPU7"]), "must name a device that OpenVINO has, got NPU7"),
-        (lambda d: Engine.load(d, "onnx", threads=0), "threads must be at least 1, got 0"),
+        (lambda d: Engine.load(d, "onnx", threads=0), "threads must be from 1 to 1024, got 0"),
         (lambda d: Engine.load(d, "tensorrt"), r"needs .*model.plan.*--to tensorrt"),
         (lambda d: Engine.load(d, "openvin"), "did you mean 'openvino'"),
         (lambda d: Engine.load(d, "onnx-bf16"), "onnx-bf16 .*GPU"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..outputs import check_directory, check_file
+from ..processes import MOST_THREADS
 
 
 def _directory(path: Path | None, option: typer.CallbackParam) -> Path | None:
@@ -41,7 +42,7 @@ BatchSize = Annotated[int | None, typer.Option(help="Examples a step. Default: t
 LearningRate = Annotated[float, typer.Option(help="Peak learning rate of AdamW.")]
 MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; the rest is cut.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights, order and dropout.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads. Default: the physical cores.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="Threads. Default: the physical cores.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value of AlbertPlusConfig; repeat for several.")]
 MethodSet = Annotated[
     list[str] | None,

@@ -42,6 +42,13 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             )
         check_label_order(classifier.config, task, option="--model")
         check_trainable(model, classifier.config, option="--model")
+        widest = max(classifier.config.intermediate_sizes)
+        if settings.columns and settings.multiple_of > widest:
+            raise InvalidInput(
+                f"--multiple-of must not exceed the {widest} columns that there are",
+                got=settings.multiple_of,
+                repair="use --multiple-of 16",
+            )
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         measure = _by_taylor if settings.importance == "taylor" else _by_movement
         scores = measure(

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from .. import tokenizer_files
 from ..errors import InvalidInput
 from ..kept_work import mark, taken_up
 from .documents import Part
@@ -177,17 +178,12 @@ def open_tokenizer(directory: str) -> Any:
     Raises:
         InvalidInput: none there, none of the tokenizers library, or one without first and separator tokens.
     """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(directory)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            "--tokenizer must be a tokenizer's directory or Hub id",
-            got=f"{directory} ({str(error).splitlines()[0]})",
-            repair="make one with albert-plus tokenizer train",
-        ) from None
-    if not tokenizer.is_fast or len(tokenizer.get_vocab()) <= len(set(tokenizer.all_special_ids)):
+    tokenizer: Any = tokenizer_files.open_tokenizer(
+        directory,
+        rule="--tokenizer must be a tokenizer's directory or Hub id",
+        repair="make one with albert-plus tokenizer train",
+    )
+    if not tokenizer.is_fast:
         raise InvalidInput(
             "--tokenizer must be one of the tokenizers library with a vocabulary",
             got=directory,

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints import load_config
 from ..errors import InvalidInput
 from ..glue import load_tokenizer, reads_token_types
+from ..tokenizer_files import open_tokenizer
 from .phases import Phase
 
 
@@ -67,7 +68,9 @@ def open_tokenizers(teacher: str, *, general_teacher: str | None, student: str, 
         general = load_tokenizer(general_teacher, load_config(general_teacher, option="--general-teacher"))
     source: str | Path = teacher
     if (Path(student) / "tokenizer_config.json").is_file():
-        own = AutoTokenizer.from_pretrained(student)
+        own = open_tokenizer(
+            student, rule="--student must hold its tokenizer, or none", repair="save the tokenizer into it"
+        )
         source = student if own.get_vocab() != of_teacher.get_vocab() else teacher
     saved = load_tokenizer(source, config)
     rows = saved if source == student or reads_token_types(config) else load_tokenizer(teacher, theirs)

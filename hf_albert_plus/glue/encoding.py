@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
+from ..tokenizer_files import open_tokenizer
 from .tasks import Task
 
 if TYPE_CHECKING:
@@ -23,28 +24,23 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
     sentences of a pair into segment 0.
 
     Raises:
-        InvalidInput: the directory has no tokenizer, or one with more tokens than the model.
+        InvalidInput: the directory has no tokenizer, a broken one, one that cannot pad, or one with more tokens than the model.
     """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            "a model directory must hold its tokenizer", got=f"{source} ({error})", repair="save the tokenizer into it"
-        ) from None
-    if len(tokenizer) > config.vocab_size:
+    tokenizer = open_tokenizer(
+        source, rule="a model directory must hold its tokenizer", repair="save the tokenizer into it"
+    )
+    needed = max(len(tokenizer), max(tokenizer.get_vocab().values()) + 1)
+    if needed > config.vocab_size:
         raise InvalidInput(
             f"the tokenizer must have at most vocab_size ({config.vocab_size}) tokens",
-            got=f"{len(tokenizer)} in {source}",
+            got=f"{needed} in {source}",
             repair="use the tokenizer that the model was trained with",
         )
-    if len(tokenizer.get_vocab()) <= len(set(tokenizer.all_special_ids)):
-        # transformers 5 makes up an empty tokenizer where there are no files.
+    if tokenizer.pad_token_id is None:
         raise InvalidInput(
-            "a model directory must hold its tokenizer",
-            got=f"{source} without a vocabulary",
-            repair="save the tokenizer into it",
+            "the tokenizer must have a padding token",
+            got=f"none in {source}",
+            repair="set its pad_token and save it again",
         )
     names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
     names = [*names, "token_type_ids"] if reads_token_types(config) else names

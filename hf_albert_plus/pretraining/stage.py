@@ -10,6 +10,7 @@ from .. import processes
 from ..corpus.build import TOKENIZER
 from ..errors import InvalidInput
 from ..records import CHECKPOINTS, Record, parent, run_stage
+from ..tokenizer_files import open_tokenizer
 from .attention import use_attention
 from .collator import PretrainingCollator
 from .masking import Masking
@@ -62,10 +63,11 @@ class _Pretraining:
         checkpoint_seconds: float,
     ):
         from datasets import load_from_disk
-        from transformers import AutoTokenizer
 
         self.directory, self.settings, self.checkpoint_seconds = directory, settings, checkpoint_seconds
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(corpus / TOKENIZER)
+        self.tokenizer: Any = open_tokenizer(
+            corpus / TOKENIZER, rule="--corpus must hold its tokenizer", repair="build the corpus again"
+        )
         self.splits: Any = load_from_disk(str(corpus))
         self.model = self._model(config)
         self.longest = self._longest()

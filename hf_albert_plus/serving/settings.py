@@ -6,6 +6,7 @@ from typing import Any
 from hf_albert_plus.export.batching import TOKEN_BUDGET
 
 from ..errors import check_values
+from ..processes import MOST_THREADS
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ServeSettings:
             self,
             ("token_budget", self.token_budget >= 1, "at least 1", str(TOKEN_BUDGET)),
             ("wait_ms", 0 <= self.wait_ms <= 1000, "from 0 to 1000", "2"),
-            ("streams", self.streams is None or self.streams >= 1, "at least 1", "2"),
+            ("streams", self.streams is None or 1 <= self.streams <= MOST_THREADS, f"from 1 to {MOST_THREADS}", "2"),
             ("max_length", self.max_length is None or self.max_length >= 4, "at least 4", "128"),
             ("max_body", self.max_body >= 1024, "at least 1024 bytes", "4194304"),
             ("max_items", self.max_items >= 1, "at least 1", "1024"),

@@ -1,6 +1,7 @@
 """The stage that finds an exit threshold: a classifier with exits in, the same with those worth keeping and a threshold in its config
 out."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from ...errors import InvalidInput, check_known, check_values
 from ...files import write_text
 from ...finetune import task_rows
 from ...glue import Task, data_parent
-from ...records import Record, carried_record, copy_model, parent, run_stage
+from ...model_copies import copy_model
+from ...records import Record, carried_record, parent, run_stage
 from .calibration import calibrate
 from .criteria import Criterion, Kind, taken_exits
 
@@ -48,8 +50,8 @@ class CalibrateSettings:
         check_known(self, criterion=get_args(Kind))
         check_values(
             self,
-            ("max_drop", self.max_drop >= 0, "at least 0 points", "0.5"),
-            ("exit_cost", self.exit_cost >= 0, "at least 0 layers", "0.2"),
+            ("max_drop", 0 <= self.max_drop <= 100, "from 0 to 100 points", "0.5"),
+            ("exit_cost", 0 <= self.exit_cost < math.inf, "a finite number of layers, at least 0", "0.2"),
             ("share", 0 < self.share <= 1, "a share above 0, at most 1", "0.5"),
             ("batch_size", self.batch_size >= 1, "at least 1", "64"),
         )

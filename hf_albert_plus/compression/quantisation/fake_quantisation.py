@@ -156,8 +156,9 @@ class FakeQuantisation:
         """
         fake_quantisation = cls(model, weights=scheme.weights)
         found = {name for module in fake_quantisation._linears.values() for name in module.index}
-        if found != set(scheme.products):
-            other = sorted(found ^ set(scheme.products))[0]
+        others = found ^ set(scheme.products) or set(fake_quantisation._linears) ^ set(scheme.weights)
+        if others:
+            other = sorted(others)[0]
             raise InvalidInput(
                 f"{SCHEME} must have a range for every product of the model, and for no other",
                 got=f"{other} in one of them",

@@ -6,14 +6,26 @@ from typing import Any
 
 import numpy
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from typing_extensions import TypedDict
 
-from ...files import write_bytes
-from .rounding import Grid, row_groups, weight_levels
+from ...errors import InvalidInput
+from ...files import check_shape, write_bytes
+from .rounding import BITS, Grid, row_groups, weight_levels
 from .scheme import Scheme
 
 PACKED = "packed/model.safetensors"
+_PARTS = ("levels", "scale", "zero")
+_AGAIN = "train it again: albert-plus qat"
+
+
+class _Fact(TypedDict):
+    """How a weight is packed."""
+
+    bits: int
+    groups: int | None
+    columns: int
 
 
 def unsigned_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
@@ -70,17 +82,44 @@ def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
 
 
 def read_packed(path: Path) -> dict[str, torch.Tensor]:
-    """The state dict of a packed model in fp32: every weight the value that its levels stand for."""
-    with safe_open(path, framework="pt") as stored:
-        facts = json.loads(stored.metadata()["packed"])
-        parts = tuple(f"{name}.{part}" for name in facts for part in ("levels", "scale", "zero"))
-        state = {name: stored.get_tensor(name) for name in stored.keys() if name not in parts}  # noqa: SIM118
-        for name, fact in facts.items():
-            packed, scale_G, zero_G = (stored.get_tensor(f"{name}.{part}") for part in ("levels", "scale", "zero"))
-            level_OI = torch.from_numpy(unpack(packed.numpy(), fact["bits"], fact["columns"])).float()
-            group_O = row_groups(len(level_OI), fact["groups"])
-            state[name] = (level_OI - zero_G.float()[group_O][:, None]) * scale_G[group_O][:, None]
+    """The state dict of a packed model in fp32: every weight the value that its levels stand for.
+
+    Raises:
+        InvalidInput: no file of a packed model, or tensors of other shapes than its facts say.
+    """
+    try:
+        with safe_open(path, framework="pt") as stored:
+            text = (stored.metadata() or {}).get("packed", "null")
+            facts = check_shape(
+                text, dict[str, _Fact], what="the facts of a packed model", source=str(path), repair=_AGAIN
+            )
+            parts = tuple(f"{name}.{part}" for name in facts for part in _PARTS)
+            state = {name: stored.get_tensor(name) for name in stored.keys() if name not in parts}  # noqa: SIM118
+            for name, fact in facts.items():
+                tensors = [stored.get_tensor(f"{name}.{part}") for part in _PARTS]
+                state[name] = _values(tensors, fact, name=f"{name} in {path}")
+    except (OSError, SafetensorError) as error:
+        raise InvalidInput(
+            "a packed model must be a file of safetensors", got=f"{path} ({error})", repair=_AGAIN
+        ) from None
     return state
+
+
+def _values(tensors: list[torch.Tensor], fact: "_Fact", *, name: str) -> torch.Tensor:
+    packed, scale_G, zero_G = tensors
+    bits, columns, rows = fact["bits"], fact["columns"], len(packed)
+    groups = min(rows, fact["groups"] or rows)
+    wanted = [(rows, -(-columns * bits // 8)), (groups,), (groups,)]
+    dtypes = [torch.uint8, torch.float32, torch.uint8]
+    if [tuple(t.shape) for t in tensors] != wanted or [t.dtype for t in tensors] != dtypes or bits not in BITS:
+        raise InvalidInput(
+            "levels, scales and zeros must have the shapes of their facts",
+            got=f"{[tuple(t.shape) for t in tensors]} for {fact} of {name}",
+            repair=_AGAIN,
+        )
+    level_OI = torch.from_numpy(unpack(packed.numpy(), bits, columns)).float()
+    group_O = row_groups(rows, fact["groups"])
+    return (level_OI - zero_G.float()[group_O][:, None]) * scale_G[group_O][:, None]
 
 
 __all__ = ["PACKED", "pack", "packed_bytes", "read_packed", "serialise", "unpack", "unsigned_levels", "write_packed"]

@@ -1,15 +1,16 @@
 """How a model is quantised: the grid of every weight, and the range of every product's input. A JSON file beside the weights."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ...errors import InvalidInput
 from ...files import read_json, write_json
-from .rounding import Grid
+from .rounding import BITS, Grid
 
 SCHEME = "quantisation.json"
+_AGAIN = "train it again: albert-plus qat"
 
 
 @dataclass(frozen=True)
@@ -76,21 +77,19 @@ def read_scheme(directory: str | Path) -> Scheme | None:
     path = Path(directory) / SCHEME
     if not path.is_file():
         return None
-    content = read_json(path, what="how a model is quantised")
-    try:
-        return _scheme(content)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InvalidInput(
-            f"{path} must say how the model is quantised", got=repr(error), repair="train it again: albert-plus qat"
-        ) from None
-
-
-def _scheme(content: dict[str, Any]) -> Scheme:
-    return Scheme(
-        weights={name: Grid(**grid) for name, grid in content["weights"].items()},
-        tables={name: Grid(**grid) for name, grid in content["tables"].items()},
-        products={name: Product(**product) for name, product in content["products"].items()},
-    )
+    scheme: Scheme = read_json(path, what=str(path), shape=Scheme, repair=_AGAIN)
+    for name, grid in {**scheme.weights, **scheme.tables}.items():
+        if grid.bits not in BITS or (grid.groups is not None and grid.groups < 1):
+            known = ", ".join(map(str, BITS))
+            raise InvalidInput(
+                f"{path} must give every weight {known} bits and groups of rows", got=f"{grid} of {name}", repair=_AGAIN
+            )
+    for name, product in scheme.products.items():
+        if product.module not in scheme.weights or not 0 <= product.amax < math.inf:
+            raise InvalidInput(
+                f"{path} must give every product a weight and a range from 0", got=f"{product} of {name}", repair=_AGAIN
+            )
+    return scheme
 
 
 __all__ = ["SCHEME", "Product", "Scheme", "read_scheme"]

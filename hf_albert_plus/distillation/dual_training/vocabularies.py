@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInput
+from ...tokenizer_files import open_tokenizer
 
 _SPECIALS = ("cls_token", "sep_token", "pad_token", "mask_token")
 
@@ -15,8 +16,6 @@ def check_own_vocabulary(student: str, *, teacher: str, method: str) -> None:
         InvalidInput: no directory with a tokenizer, one with the teacher's vocabulary, or a special token that is
             missing in either.
     """
-    from transformers import AutoTokenizer
-
     make = (
         f"make one first: AutoTokenizer.from_pretrained({teacher!r}).train_new_from_iterator(lines, vocab_size=5000)"
         ".save_pretrained(DIR), AlbertPlusConfig(vocab_size=len(tokenizer), …).save_pretrained(DIR), then --student DIR"
@@ -25,7 +24,8 @@ def check_own_vocabulary(student: str, *, teacher: str, method: str) -> None:
     if not (Path(student) / "tokenizer_config.json").is_file():
         raise InvalidInput(rule, got=student, repair=make)
     tokenizers: dict[str, Any] = {
-        source: AutoTokenizer.from_pretrained(path) for source, path in (("student", student), ("teacher", teacher))
+        source: open_tokenizer(path, rule=f"the {source} of {method} must have a tokenizer", repair=make)
+        for source, path in (("student", student), ("teacher", teacher))
     }
     if tokenizers["student"].get_vocab() == tokenizers["teacher"].get_vocab():
         raise InvalidInput(rule, got=f"{student} with the vocabulary of {teacher}", repair=make)
