@@ -41,6 +41,17 @@ def limited_protocol(*, header_s: float) -> type[HttpToolsProtocol]:
                 # Blank lines between requests, or the rest of a body that was refused: nothing else ends them.
                 self._limit()
 
+        def eof_received(self) -> bool | None:  # type: ignore[override]
+            """A client that has sent its request whole, and sends no more, still gets its answer."""
+            if self._is_answered() or self.cycle.more_body:
+                return None
+            self.cycle.keep_alive = False
+            return True
+
+        def send_400_response(self, msg: str) -> None:
+            self._leave_request()
+            super().send_400_response(msg)
+
         def on_message_begin(self) -> None:
             super().on_message_begin()
             if self._timer is None:
@@ -55,9 +66,22 @@ def limited_protocol(*, header_s: float) -> type[HttpToolsProtocol]:
         def _is_answered(self) -> bool:
             return self.cycle is None or self.cycle.response_complete
 
+        def _leave_request(self) -> None:
+            """What is still being answered has nowhere to go: uvicorn would write to a closed connection."""
+            if self.cycle is not None:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+
+        def _give_up(self) -> None:
+            self._leave_request()
+            self.transport.close()
+
+        def _unsupported_upgrade_warning(self) -> None:
+            """The request is answered as any other; uvicorn would tell the operator to install a library."""
+
         def _limit(self) -> None:
             self._seen = 0
-            self._timer = self.loop.call_later(header_s, self.transport.close)
+            self._timer = self.loop.call_later(header_s, self._give_up)
 
         def _unlimit(self) -> None:
             if self._timer is not None:
