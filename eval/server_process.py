@@ -21,6 +21,7 @@ class ServerProcess:
 
     def __init__(self, target: str, *options: str, port: int | None = None):
         self.port = port or _free_port()
+        self._said: list[str] = []
         self._words = ["serve", target, "--port", str(self.port), *options]
 
     def __enter__(self) -> "ServerProcess":
@@ -34,7 +35,7 @@ class ServerProcess:
             said.append(line.strip())
             if line.startswith("ready:"):
                 # A full pipe would stop it.
-                self._reader = threading.Thread(target=self._process.stderr.read, daemon=True)
+                self._reader = threading.Thread(target=self._read, daemon=True)
                 self._reader.start()
                 return self
         self._process.stderr.close()
@@ -55,6 +56,15 @@ class ServerProcess:
             assert self._process.stderr is not None
             self._reader.join()
             self._process.stderr.close()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        self._said += self._process.stderr
+
+    @property
+    def log(self) -> str:
+        """What it has said on stderr since it was ready; all of it once it has ended."""
+        return "".join(self._said)
 
     @property
     def pid(self) -> int:

@@ -110,7 +110,7 @@ class Engine(ABC):
                 f"threads must be from 1 to {MOST_THREADS}", got=threads, repair="leave it out for all physical cores"
             )
         if verify:
-            _verify(directory, chosen)
+            check_hashes(directory, chosen)
         module, _, name = chosen.engine.partition(":")
         opener = getattr(importlib.import_module(f"hf_albert_plus.export.{module}"), name)
         engine: Any = opener(directory, chosen, threads=threads or physical_cores(), providers=providers)
@@ -148,7 +148,12 @@ def weight_files(path: Path) -> list[Path]:
     return [path, path.with_suffix(".bin")] if path.suffix == ".xml" else [path]
 
 
-def _verify(directory: Path, runtime: Runtime) -> None:
+def check_hashes(directory: Path, runtime: Runtime) -> None:
+    """Compares what a runtime runs with the hashes in the directory's record.json, where it has one.
+
+    Raises:
+        InvalidInput: other content, or none.
+    """
     if not (directory / RECORD).is_file():
         return
     recorded = open_record(directory).files
@@ -187,4 +192,4 @@ def model_hash(directory: str | Path, runtime: str) -> str:
     return file_sha256(weight_files(path)[-1])
 
 
-__all__ = ["Engine", "container_cores", "engine_file", "model_hash", "physical_cores", "weight_files"]
+__all__ = ["Engine", "check_hashes", "container_cores", "engine_file", "model_hash", "physical_cores", "weight_files"]

@@ -1,12 +1,14 @@
 """The exports with exits: put together, checked against torch's exits, and counted."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnx
 import torch
+from transformers import PreTrainedModel
 
 from hf_albert_plus.compression.exits import Criterion, run_with_exits
 from hf_albert_plus.errors import InvalidInput, ParityError
@@ -14,7 +16,7 @@ from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.exit_graph import assemble_loop, assemble_segments
 from hf_albert_plus.export.exit_parts import branch_weights, export_segments, export_start, export_step, steps_of
 from hf_albert_plus.export.int8 import quantise
-from hf_albert_plus.export.parity import Difference, check_parity, onnx_runner
+from hf_albert_plus.export.parity import Case, Difference, check_parity, onnx_runner
 from hf_albert_plus.export.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
@@ -149,16 +151,23 @@ def _milliseconds(work: "Work", forms: Forms) -> dict[str, float]:
 
 
 def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:
+    work.made.append(name)
+    return compare_exits(work.model, work.engine(name), work.cases, criterion)
+
+
+def compare_exits(model: PreTrainedModel, engine: Any, cases: Sequence[Case], criterion: Criterion) -> dict[str, Any]:
     """Every row of the cases through torch and the graph: where it leaves, and with what.
 
     In int8 a row near the threshold may leave elsewhere: what is compared are the logits of rows that leave at the same layer.
+
+    Raises:
+        ParityError: rows leave elsewhere, or with other logits, than in torch.
     """
-    work.made.append(name)
-    engine: Any = work.engine(name)
+    name = engine.runtime.name
     same = rows = 0
     pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
-    for case in work.cases:
-        found, expected = engine(**case.tensors), run_with_exits(work.model, criterion, **case.tensors)
+    for case in cases:
+        found, expected = engine(**case.tensors), run_with_exits(model, criterion, **case.tensors)
         alike_B = found.layers == expected.layers_B
         same, rows = same + int(alike_B.sum()), rows + len(alike_B)
         pairs.append((found.logits[alike_B].flatten(), expected.logits_BC[alike_B].flatten()))
@@ -166,7 +175,7 @@ def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:
     largest = float((mine - theirs).abs().max()) if len(mine) else 0.0
     scaled = largest / max(1.0, float(theirs.abs().max())) if len(mine) else 0.0
     cosine = float(torch.nn.functional.cosine_similarity(mine, theirs, dim=0)) if len(mine) else 1.0
-    precision = RUNTIMES[name].precision
+    precision = engine.runtime.precision
     found = [Difference("logits", largest, scaled, cosine, f"{same} of {rows} rows, which leave alike")]
     if same < rows * (1 if precision == "fp32" else _LEAST_ALIKE):
         facts = [asdict(each) for each in found]
@@ -181,4 +190,4 @@ def _compare(work: "Work", name: str, criterion: Criterion) -> dict[str, Any]:
     return {**check_parity(found, what=name, precision=precision), "rows_compared": rows, "rows_that_leave_alike": same}
 
 
-__all__ = ["check_exits", "write_exits"]
+__all__ = ["check_exits", "compare_exits", "write_exits"]

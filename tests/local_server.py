@@ -8,13 +8,15 @@ import time
 import uvicorn
 
 from hf_albert_plus.serving.app import build_app
+from hf_albert_plus.serving.http_protocol import limited_protocol
 
 
 class Running:
     """An application on a socket of its own."""
 
     def __init__(self, catalogue, settings, gate):
-        config = uvicorn.Config(build_app(catalogue, settings, gate), port=0, log_level="critical")
+        protocol = limited_protocol(header_s=settings.header_timeout)
+        config = uvicorn.Config(build_app(catalogue, settings, gate), http=protocol, port=0, log_level="critical")
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()

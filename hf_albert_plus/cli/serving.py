@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InvalidInput
+from ..optional import need
+from ..serving.loopback import is_loopback
 from . import options as o
 from .console import notes, print_json, print_rows
 from .stages import start
@@ -39,6 +41,13 @@ def serve(
     max_waiting: Annotated[int, typer.Option(help="Tokens that may wait in a process before it answers 429.")] = 1
     << 17,
     deadline: Annotated[float, typer.Option(help="Seconds after which a request is answered 504.")] = 10.0,
+    header_timeout: Annotated[
+        float,
+        typer.Option(help="Seconds for a request's headers to come; then its connection is closed."),
+    ] = 10.0,
+    body_timeout: Annotated[
+        float, typer.Option(help="Seconds for a request's body to come; then it is answered 408.")
+    ] = 30.0,
     drain: Annotated[float, typer.Option(help="Seconds to finish what was accepted, once told to stop.")] = 30.0,
     token_file: Annotated[
         Path | None,
@@ -54,18 +63,20 @@ def serve(
     """
     from hf_albert_plus.eval.targets import directory_and_runtime
 
-    from ..serving.cluster import ray_library
-
-    ray_library("ray.serve", extra="serve", address=address)
-    from ..serving.server import Place, Server
     from ..serving.settings import ServeSettings
 
     directory, runtime = directory_and_runtime(target)
     settings = ServeSettings(
         token_budget=token_budget, wait_ms=wait_ms, streams=streams, max_length=max_length, truncate=truncate, max_body=max_body,
-        max_items=max_items, max_waiting=max_waiting, deadline_s=deadline, drain_s=drain,
+        max_items=max_items, max_waiting=max_waiting, deadline_s=deadline, header_timeout=header_timeout, body_timeout=body_timeout, drain_s=drain,
     )  # fmt: skip
-    place = Place(host=host, port=port, replicas=replicas, address=address, token=_token(token_file))
+    token = _token(token_file)
+    need("fastapi", extra="serve")
+    from ..serving.server import Place, Server
+
+    place = Place(host=host, port=port, replicas=replicas, address=address, token=token)
+    if token is None and not is_loopback(host):
+        notes.print(f"--host {host} without a token: whoever reaches it may ask; give it a --token-file", markup=False)
     server = Server(
         Path(directory),
         runtime=runtime,
@@ -172,16 +183,28 @@ def capacity(
 
 def _token(file: Path | None) -> str | None:
     if file is None:
-        return os.environ.get(TOKEN) or None
+        given = os.environ.get(TOKEN)
+        return None if given is None else _checked(given.strip(), option=TOKEN)
     try:
         token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             "--token-file must be a readable text file", got=str(error), repair="check the path"
         ) from None
-    if not token or not token.isascii():
+    return _checked(token, option="--token-file")
+
+
+def _checked(token: str, *, option: str) -> str:
+    """
+    Raises:
+        InvalidInput: no token, or one that no header can carry.
+    """
+    if not token or not token.isascii() or not token.isprintable():
+        repair = "write one: openssl rand -hex 32"
         raise InvalidInput(
-            "--token-file must hold a token of ASCII characters", got="none", repair="write one: openssl rand -hex 32"
+            f"{option} must hold a token of printable ASCII characters",
+            got="other characters" if token else "nothing",
+            repair=repair if option != TOKEN else f"{repair}; or unset {TOKEN} to serve without one",
         )
     return token
 

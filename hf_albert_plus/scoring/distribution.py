@@ -14,7 +14,7 @@ from typing import Any
 from hf_albert_plus.export.engines import physical_cores
 
 from ..errors import AlbertPlusError, InvalidInput
-from ..serving.cluster import join, ray_library
+from ..serving.cluster import join, leave, ray_library
 from .plan import Part
 from .ranges import Range
 from .sources import Source
@@ -85,7 +85,7 @@ def cluster(place: Place) -> Iterator[Place]:
         try:
             yield replace(place, cores=cores, workers=workers) if place.address is None else _settled(place)
         finally:
-            ray.shutdown()
+            leave()
 
 
 def score_parts(parts: Iterator[Part], job: Job, place: Place) -> Iterator[tuple[int, float]]:

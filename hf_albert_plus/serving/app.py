@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -15,7 +15,7 @@ from hf_albert_plus._version import __version__
 from . import inference_protocol as protocol
 from .answers import Answers
 from .catalogue import Catalogue
-from .errors import DeadlineExceeded, RequestError, TooLarge
+from .errors import DeadlineExceeded, Failed, NotFinite, NotReady, RequestError, TooLarge
 from .guard import Gate, Guard
 from .measures import Measures
 from .openapi import BYTES, INFER_BODY, describe
@@ -25,9 +25,8 @@ from .settings import ServeSettings
 _LOG = logging.getLogger("hf_albert_plus.serving")
 _NAME = "hf-albert-plus"
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 413, 422, 429, 500, 503, 504)
+    status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
 }
-T = TypeVar("T")
 
 
 def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> FastAPI:
@@ -43,19 +42,26 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         description="Text classification: a text, a pair or a list of them in, labels with their scores out.",
         responses=_ERRORS,
     )
-    measures = Measures(in_flight=lambda: gate.in_flight)
+    measures = Measures(in_flight=lambda: gate.in_flight, refused=lambda: catalogue.refused)
 
     def over(scope: Any, status: int, seconds: float) -> None:
         measures.over(getattr(scope.get("route"), "path", "none"), status, seconds)
 
-    app.add_middleware(Guard, gate=gate, max_body=settings.max_body, refuse=_refused, answered=over)
+    app.add_middleware(
+        Guard, gate=gate, max_body=settings.max_body, body_s=settings.body_timeout, refuse=_refused, answered=over
+    )
     _add_error_handlers(app)
 
-    async def in_time(answer: Awaitable[T]) -> T:
+    async def in_time(answer: Awaitable[Answers], *, name: str, version: int) -> Answers:
         try:
-            return await asyncio.wait_for(answer, settings.deadline_s)
+            found = await asyncio.wait_for(answer, settings.deadline_s)
         except asyncio.TimeoutError:
             raise DeadlineExceeded(f"no answer within {settings.deadline_s:g} s", retry_after_s=1) from None
+        except NotFinite:
+            measures.not_finite.labels(name, version).inc()
+            raise
+        measures.answered(found, model=name, version=version)
+        return found
 
     @app.post("/classify", summary="Classify texts", tags=["classify"], response_model=ClassifyResponse)
     async def classify(request: ClassifyRequest) -> Response:
@@ -64,8 +70,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         if len(texts) > settings.max_items:
             raise TooLarge(f"inputs has {len(texts)} texts; a request may have {settings.max_items}")
         truncate = settings.truncate if request.truncate is None else request.truncate
-        answers = await in_time(model.classify(texts, truncate=truncate))
-        measures.answered(answers, model=name, version=version)
+        answers = await in_time(model.classify(texts, truncate=truncate), name=name, version=version)
         predictions = predictions_of(answers, model.facts)
         response = ClassifyResponse.model_construct(model=name, version=str(version), predictions=predictions)
         # Written at once: FastAPI would check what was just made, for as long as a text takes a small model.
@@ -88,7 +93,8 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     @app.get("/v2/models/{name}/versions/{version}", summary="Version metadata", tags=["open inference protocol"])
     async def model_metadata(name: str, version: str | None = None) -> dict[str, Any]:
         found, _, model = catalogue.find(name, version)
-        return protocol.metadata_of(model.facts, name=found, versions=list(catalogue.models[found]))
+        refused = catalogue.refused.get(found, {})
+        return protocol.metadata_of(model.facts, name=found, versions=list(catalogue.models[found]), refused=refused)
 
     @app.get("/v2/models/{name}/ready", summary="Whether a model is ready", tags=["open inference protocol"])
     @app.get(
@@ -96,9 +102,12 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         summary="Whether a version is ready",
         tags=["open inference protocol"],
     )
-    async def model_ready(name: str, version: str | None = None) -> dict[str, Any]:
-        found, _, _ = catalogue.find(name, version)
-        return {"name": found, "ready": True}
+    async def model_ready(name: str, version: str | None = None) -> Response:
+        try:
+            found, _, _ = catalogue.find(name, version)
+        except NotReady as error:
+            return JSONResponse({"name": name, "ready": False, "error": error.message}, status_code=error.status)
+        return JSONResponse({"name": found, "ready": True})
 
     @app.post(
         "/v2/models/{name}/infer",
@@ -121,13 +130,12 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         header_length: Annotated[int | None, Header(alias=protocol.HEADER_LENGTH, ge=0)] = None,
     ) -> Response:
         found, number, model = catalogue.find(name, version)
-        asked, tensors = protocol.read_request(await request.body(), header_length)
+        asked, tensors = protocol.read_request(await request.body(), header_length, model.facts)
         protocol.check_items(tensors, most=settings.max_items)
         texts = protocol.texts_of(tensors)
         truncate = settings.truncate if asked.parameters.truncate is None else asked.parameters.truncate
         call: Awaitable[Answers] = model.infer(tensors) if texts is None else model.classify(texts, truncate=truncate)
-        answers = await in_time(call)
-        measures.answered(answers, model=found, version=number)
+        answers = await in_time(call, name=found, version=number)
         content, headers = protocol.write_response(answers, model.facts, asked, name=found, version=number)
         return Response(content, headers=headers)
 
@@ -147,7 +155,9 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
 
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestError)
-    async def refused(_: Request, error: RequestError) -> Response:
+    async def refused(request: Request, error: RequestError) -> Response:
+        if isinstance(error, Failed):
+            _LOG.error("%s %s failed: %s", request.method, request.url.path, error.why)
         return _refused(error)
 
     @app.exception_handler(RequestValidationError)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from hf_albert_plus.export.batching import token_batches
 
-from .errors import Overloaded
+from .errors import Failed, Overloaded
 
 Row = TypeVar("Row")
 # Share of the last measured pace that a new one replaces.
@@ -118,25 +118,38 @@ class TokenBatcher(Generic[Row]):
     async def _work(self) -> None:
         while True:
             chunks = await self._next_batch()
-            members = [(chunk.request, place) for chunk in chunks for place in chunk.places]
-            tokens = len(members) * max(chunk.widest for chunk in chunks)
-            start = time.monotonic()
-            loop = asyncio.get_running_loop()
             try:
-                answers = await loop.run_in_executor(
-                    self._pool, self.run, [request.rows[place] for request, place in members]
-                )
+                await self._answer(chunks)
             except Exception as error:  # whatever it is, it is the answer of these rows and of no others
+                if len(chunks) == 1:
+                    _fail(chunks[0], error)
+                    continue
+                # One request's rows have failed those of others: each chunk once more, by itself.
                 for chunk in chunks:
                     if chunk.is_wanted:
-                        chunk.request.done.set_exception(error)
-                continue
-            self._note_pace(tokens / max(1e-6, time.monotonic() - start) * self.streams)
-            for (request, place), answer in zip(members, answers, strict=True):
-                request.answers[place] = answer
-                request.missing -= 1
-                if not request.missing and not request.done.done():
-                    request.done.set_result(request.answers)
+                        await self._answer_alone(chunk)
+
+    async def _answer(self, chunks: list[_Chunk[Row]]) -> None:
+        """Computes the rows of some chunks in one batch, and gives their requests the answers."""
+        members = [(chunk.request, place) for chunk in chunks for place in chunk.places]
+        tokens = len(members) * max(chunk.widest for chunk in chunks)
+        start = time.monotonic()
+        rows = [request.rows[place] for request, place in members]
+        answers = await asyncio.get_running_loop().run_in_executor(self._pool, self.run, rows)
+        if len(answers) != len(rows):
+            raise Failed(why=f"{len(answers)} answers to {len(rows)} rows")
+        self._note_pace(tokens / max(1e-6, time.monotonic() - start) * self.streams)
+        for (request, place), answer in zip(members, answers, strict=True):
+            request.answers[place] = answer
+            request.missing -= 1
+            if not request.missing and not request.done.done():
+                request.done.set_result(request.answers)
+
+    async def _answer_alone(self, chunk: _Chunk[Row]) -> None:
+        try:
+            await self._answer([chunk])
+        except Exception as error:  # the answer of these rows
+            _fail(chunk, error)
 
     async def _next_batch(self) -> list[_Chunk[Row]]:
         """The oldest rows with those that fit to them; where there is room left, not before they are due."""
@@ -183,6 +196,11 @@ class TokenBatcher(Generic[Row]):
     def _note_pace(self, tokens_per_s: float) -> None:
         before = self._tokens_per_s
         self._tokens_per_s = tokens_per_s if before is None else before + _FRESH * (tokens_per_s - before)
+
+
+def _fail(chunk: _Chunk[Any], error: Exception) -> None:
+    if chunk.is_wanted:
+        chunk.request.done.set_exception(error)
 
 
 __all__ = ["TokenBatcher"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .answers import Model
-from .errors import UnknownModel
+from .errors import NotReady, UnknownModel
 
 
 @dataclass
@@ -12,15 +12,18 @@ class Catalogue:
     """
     Attributes:
         models: name -> version -> model. Replaced as a whole, so that a request sees one state of it.
+        refused: name -> version -> why it does not serve. Replaced as a whole as well.
     """
 
     models: Mapping[str, Mapping[int, Model]] = field(default_factory=dict)
+    refused: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def find(self, name: str | None, version: str | None = None) -> tuple[str, int, Model]:
         """The model that answers: the only one where no name is given, the highest version where none is.
 
         Raises:
             UnknownModel: no such model, or several to choose from.
+            NotReady: it is there, and not fit to serve.
         """
         models = self.models
         if name is None:
@@ -29,16 +32,20 @@ class Catalogue:
                     f"several models are served, so a request must name one: {', '.join(sorted(models))}"
                 )
             (name,) = models
-        versions = models.get(name)
+        versions, refused = models.get(name, {}), self.refused.get(name, {})
+        # What a request calls a version is compared, and never read as a number: it may have any length.
+        for number, why in refused.items():
+            if number not in versions and (str(number) == version or (version is None and not versions)):
+                raise NotReady(f"{name} {number} does not serve: {why}")
         if not versions:
             raise UnknownModel(f"no model of that name; there is {', '.join(sorted(models)) or 'none'}")
         if version is None:
             number = max(versions)
-        elif version.isascii() and version.isdigit() and int(version) in versions:
-            number = int(version)
-        else:
-            raise UnknownModel(f"{name} has no such version; it has {', '.join(map(str, sorted(versions)))}")
-        return name, number, versions[number]
+            return name, number, versions[number]
+        for number, model in versions.items():
+            if str(number) == version:
+                return name, number, model
+        raise UnknownModel(f"{name} has no such version; it has {', '.join(map(str, sorted(versions)))}")
 
 
 __all__ = ["Catalogue"]

@@ -9,17 +9,14 @@ import numpy
 import torch
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.batching import pad_rows
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.export.inputs import check_tensors
 
 from .answers import Answers, Text
 from .batcher import TokenBatcher
-from .errors import Unusable
+from .errors import NotFinite, Unusable
 from .settings import ServeSettings
 from .text_model import Encoded, Ids, TextModel
-
-_WARM_LENGTHS = (8, 32, 128)
 
 
 class Classifier:
@@ -29,7 +26,7 @@ class Classifier:
         """Opens and warms up.
 
         Raises:
-            InvalidInput: no such engine, no classifier, or one with fewer positions than `max_length`.
+            InvalidInput: no such engine, no classifier, one with fewer positions than `max_length`, or no finite logits.
         """
         self.settings = settings
         self.model = TextModel(
@@ -44,11 +41,7 @@ class Classifier:
             streams=self.model.streams,
             bound=settings.max_waiting,
         )
-        for length in _WARM_LENGTHS:
-            wanted = min(length, self.facts.max_length)
-            self._run(
-                [{name: [0] * wanted if name != "attention_mask" else [1] * wanted for name in self.facts.inputs}]
-            )
+        self.model.warm_up()
 
     @property
     def waiting_tokens(self) -> int:
@@ -132,8 +125,17 @@ class Classifier:
         ]
 
     def _run(self, rows: list[Ids]) -> list[numpy.ndarray]:
-        tensors = pad_rows([dict(row) for row in rows], self.tokenizer)
-        return list(self.engine(**tensors)["logits"].numpy())
+        """Logits of each row. One that is not finite fails them all, and the batcher asks each request's rows again by themselves.
+
+        Raises:
+            NotFinite: a logit is NaN or infinite.
+        """
+        logits = self.model.logits(rows)
+        if not numpy.isfinite(logits).all():
+            raise NotFinite(
+                "the model computed no finite scores for this request", why="logits that are NaN or infinite"
+            )
+        return list(logits)
 
 
 __all__ = ["Classifier"]

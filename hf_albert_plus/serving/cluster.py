@@ -1,7 +1,12 @@
 """Ray, as this package starts and joins it."""
 
+import atexit
 import os
+import secrets
+import shutil
 import socket
+import tempfile
+from pathlib import Path
 from types import ModuleType
 
 from hf_albert_plus.errors import InvalidInput
@@ -18,6 +23,12 @@ _ENVIRONMENT = {
 }
 
 _PATIENCE_S = 10
+# Ray's names below its directory, the longest of them a Unix socket's, whose whole path has 107 bytes at most.
+_LONGEST_DIRECTORY = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store.4194304")
+# Ray keeps the first that it finds in a process.
+_TOKEN = secrets.token_hex(32)
+# The files of the cluster of our own that this process started.
+_private: list[Path] = []
 
 
 def ray_library(name: str, *, extra: str, address: str | None) -> ModuleType:
@@ -33,11 +44,13 @@ def ray_library(name: str, *, extra: str, address: str | None) -> ModuleType:
         os.environ.setdefault(variable, value)
     if address is None:
         keep_cluster_to_loopback()
+        _authenticate()
     return need(name, extra=extra)
 
 
 def join(address: str | None, *, cores: int | None = None) -> None:
-    """Joins a cluster, or starts one of its own whose every port is on loopback.
+    """Joins a cluster, or starts one of its own whose every port is on loopback, whose processes prove to each other that they belong
+    to it, and whose files nobody else reads. `leave` ends it.
 
     Args:
         cores: that a cluster of its own may use; all of the machine by default.
@@ -58,11 +71,39 @@ def join(address: str | None, *, cores: int | None = None) -> None:
                 repair="start one: ray start --head; or leave it out",
             ) from None
         return
+    directory = _private_directory()
     # "local": without an address Ray joins what runs on this machine already.
     ray.init(
         "local", num_cpus=cores, include_dashboard=False, log_to_driver=False, configure_logging=False,
-        runtime_env={"env_vars": {KEEP_TO_LOOPBACK: "1"}},
+        runtime_env={"env_vars": {KEEP_TO_LOOPBACK: "1"}}, _temp_dir=str(directory),
     )  # fmt: skip
+
+
+def leave() -> None:
+    """Leaves a cluster; one of our own ends, and its files go."""
+    import ray
+
+    ray.shutdown()
+    while _private:
+        # A process of Ray that is about to end may still write to its log.
+        shutil.rmtree(_private.pop(), ignore_errors=True)
+
+
+def _authenticate() -> None:
+    """Has Ray's processes ask each other for a token that only this process and its children know."""
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN"] = _TOKEN
+
+
+def _private_directory() -> Path:
+    """A new directory for Ray's files that only this user opens. Ray's own default is open to every user of the machine."""
+    wanted = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    is_short = len(os.fsencode(wanted)) + len("/albert-12345678/ray") <= _LONGEST_DIRECTORY
+    private = Path(tempfile.mkdtemp(prefix="albert-", dir=wanted if is_short else "/tmp"))
+    _private.append(private)
+    atexit.register(leave)
+    # Ray opens the one that it is given to everybody.
+    return private / "ray"
 
 
 def _knock(address: str) -> None:
@@ -76,4 +117,4 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S).close()
 
 
-__all__ = ["join", "ray_library"]
+__all__ = ["join", "leave", "ray_library"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from .answers import Answers, Facts, Text
 from .classifier import Classifier
-from .errors import DeadlineExceeded, Overloaded, RequestError
+from .errors import DeadlineExceeded, Failed, Overloaded, RequestError
 from .loopback import keep_replica_to_loopback
 from .settings import ServeSettings
 from .sharing import SharedCalls
@@ -43,7 +44,7 @@ class ModelReplica:
         return self.classifier.facts
 
     async def answer(self, requests: Sequence[Asked]) -> list[Answers | RequestError]:
-        """The answer to each request, or what it is refused with."""
+        """The answer to each request, or what it is refused with: the fault of one is no answer to the others."""
         return await asyncio.gather(*(self._one(method, given) for method, given in requests))
 
     async def _one(self, method: str, given: Mapping[str, Any]) -> Answers | RequestError:
@@ -52,11 +53,16 @@ class ModelReplica:
             return answers
         except RequestError as error:
             return error
+        except Exception:  # any other would be the answer to all that share the call, and may not cross as it is
+            return Failed(why=traceback.format_exc())
 
 
 class RemoteModel:
-    """A model behind a handle. Where a replica dies with a request, another one is asked: whoever computes it, the answer is the same,
-    and the client gets it once."""
+    """A model behind a handle. Where a replica dies with a request, another one is asked, and the client gets one answer.
+
+    Engines that quantise as they run (`onnx-int8`) take the range of their activations from a whole batch, so which texts shared it
+    shows in the last digits of their scores. Every other engine answers a text alike wherever it is computed.
+    """
 
     def __init__(self, handle: Any, facts: Facts, *, replicas: int, deadline_s: float):
         """
@@ -89,7 +95,10 @@ class RemoteModel:
                 return found
             except BackPressureError:
                 raise Overloaded("as many requests wait as may", retry_after_s=1) from None
-            except (RayActorError, DeploymentUnavailableError):
+            except (RayActorError, DeploymentUnavailableError) as error:
+                if len(requests) > 1:
+                    # One of them may be what it died of.
+                    raise Failed(why=str(error)) from None
                 await asyncio.sleep(_AGAIN_S)
         raise DeadlineExceeded("no replica answered in time", retry_after_s=1)
 

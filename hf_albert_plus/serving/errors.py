@@ -1,5 +1,7 @@
 """What a request can be refused with: a status and a sentence, never a stack trace."""
 
+from typing import Any
+
 
 class RequestError(Exception):
     """An answer other than 200.
@@ -16,7 +18,7 @@ class RequestError(Exception):
         super().__init__(message)
         self.message, self.retry_after_s = message, retry_after_s
 
-    def __reduce__(self) -> tuple[type["RequestError"], tuple[str], dict[str, float | None]]:
+    def __reduce__(self) -> tuple[type["RequestError"], tuple[str], dict[str, Any]]:
         """It crosses from the process of a model to the one that takes requests."""
         return type(self), (self.message,), {"retry_after_s": self.retry_after_s}
 
@@ -31,6 +33,12 @@ class UnknownModel(RequestError):
     """No such model or version."""
 
     status = 404
+
+
+class TooSlow(RequestError):
+    """A body that did not come in time."""
+
+    status = 408
 
 
 class TooLarge(RequestError):
@@ -51,8 +59,35 @@ class Overloaded(RequestError):
     status = 429
 
 
+class Failed(RequestError):
+    """The server's own fault.
+
+    Attributes:
+        why: what its log says; the client is not told.
+    """
+
+    status = 500
+
+    def __init__(self, message: str = "the server failed at this; its log says why", *, why: str = ""):
+        super().__init__(message)
+        self.why = why
+
+    def __reduce__(self) -> tuple[type["RequestError"], tuple[str], dict[str, Any]]:
+        return type(self), (self.message,), {"why": self.why}
+
+
+class NotFinite(Failed):
+    """A model computed something that is no number."""
+
+
 class Draining(RequestError):
     """The server is about to stop."""
+
+    status = 503
+
+
+class NotReady(RequestError):
+    """A model that is there, and not fit to serve."""
 
     status = 503
 
@@ -66,9 +101,13 @@ class DeadlineExceeded(RequestError):
 __all__ = [
     "DeadlineExceeded",
     "Draining",
+    "Failed",
+    "NotFinite",
+    "NotReady",
     "Overloaded",
     "RequestError",
     "TooLarge",
+    "TooSlow",
     "Unauthorised",
     "UnknownModel",
     "Unusable",

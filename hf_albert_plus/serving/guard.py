@@ -1,6 +1,8 @@
 """What stands before every request: the size of its body, who sends it, and whether the server still takes any."""
 
+import asyncio
 import hmac
+import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
@@ -8,13 +10,15 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from .errors import Draining, RequestError, TooLarge, Unauthorised
+from .errors import Draining, RequestError, TooLarge, TooSlow, Unauthorised
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 # Times the largest body that is read to its end before it is refused.
 _DRAINED = 8
+# Of a length that could be allowed.
+_DIGITS = 18
 # Open to whoever asks: an orchestrator has no token.
 OPEN = ("/v2/health/live", "/v2/health/ready")
 
@@ -42,14 +46,17 @@ class Guard:
         *,
         gate: Gate,
         max_body: int,
+        body_s: float,
         refuse: Callable[[RequestError], Any],
         answered: Callable[[Message, int, float], None],
     ):
         """
         Args:
+            body_s: for a body to come.
             answered: told of every request when it is over: its scope, its status, its seconds.
         """
-        self.app, self.gate, self.max_body, self.refuse, self.answered = app, gate, max_body, refuse, answered
+        self.app, self.gate, self.max_body, self.body_s = app, gate, max_body, body_s
+        self.refuse, self.answered = refuse, answered
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,14 +69,15 @@ class Guard:
             status = message.get("status", status)
             await send(message)
 
+        timed = self._timed(receive)
         self.gate.in_flight += not is_open
         try:
             if not is_open:
                 self._admit(scope)
-            await self.app(scope, self._counted(receive), note)
+            await self.app(scope, self._counted(timed), note)
         except RequestError as error:
             if isinstance(error, TooLarge):
-                await _drain(receive, most=_DRAINED * self.max_body)
+                await _drain(timed, most=_DRAINED * self.max_body)
             await self.refuse(error)(scope, receive, note)
         finally:
             self.gate.in_flight -= not is_open
@@ -84,8 +92,43 @@ class Guard:
         if self.gate.is_draining:
             raise Draining("the server is stopping; ask another one", retry_after_s=1)
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self.max_body:
+        # Of any length itself: compared before it is read.
+        if length.isdigit() and (len(length) > _DIGITS or int(length) > self.max_body):
             raise self._too_large()
+
+    def _timed(self, receive: Receive) -> Receive:
+        """What comes, the whole body within its time. What is waited for after it is whether the client leaves: that has no limit."""
+        end, is_whole = time.monotonic() + self.body_s, False
+
+        async def timed() -> Message:
+            nonlocal is_whole
+            if is_whole:
+                return await receive()
+            task, is_over = asyncio.current_task(), False
+            assert task is not None
+
+            def give_up() -> None:
+                nonlocal is_over
+                is_over = True
+                task.cancel()
+
+            # As asyncio.timeout of Python 3.11 does it; wait_for would make a task for every request.
+            timer = asyncio.get_running_loop().call_later(end - time.monotonic(), give_up)
+            try:
+                message = await receive()
+            except asyncio.CancelledError:
+                if not is_over:
+                    raise
+                if sys.version_info >= (3, 11):
+                    task.uncancel()
+                error = TooSlow(f"the body of a request must come within {self.body_s:g} s")
+                raise HTTPException(error.status, error.message, headers={"connection": "close"}) from None
+            finally:
+                timer.cancel()
+            is_whole = not message.get("more_body", False)
+            return message
+
+        return timed
 
     def _counted(self, receive: Receive) -> Receive:
         seen = 0
@@ -109,7 +152,10 @@ async def _drain(receive: Receive, *, most: int) -> None:
     """Reads what is still sent, within reason: a client that is still sending does not see an answer."""
     seen = 0
     while seen < most:
-        message = await receive()
+        try:
+            message = await receive()
+        except HTTPException:  # too slow
+            return
         seen += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body"):
             return

@@ -16,6 +16,8 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 _TYPES: dict[str, numpy.dtype[Any]] = {"INT64": numpy.dtype("<i8"), "INT32": numpy.dtype("<i4")}
 TEXTS = ("text", "text_pair")
 _DIMS = 2
+# Characters of a name that is wrong which a message repeats.
+_QUOTED = 40
 # How pydantic says that a value has not this form of several.
 _OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
 
@@ -31,7 +33,7 @@ class TensorParameters(_Part):
 
 class InputTensor(_Part):
     name: str
-    shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, max_length=_DIMS)
+    shape: list[Annotated[int, Field(ge=1, lt=2**31)]] = Field(min_length=1, max_length=_DIMS)
     datatype: Literal["BYTES", "INT64", "INT32"]
     parameters: TensorParameters = TensorParameters()
     data: list[Any] | None = None
@@ -54,8 +56,11 @@ class InferRequest(_Part):
     outputs: list[WantedTensor] = Field(default=[], max_length=8)
 
 
-def read_request(body: bytes, header_length: int | None) -> tuple[InferRequest, dict[str, numpy.ndarray]]:
+def read_request(body: bytes, header_length: int | None, facts: Facts) -> tuple[InferRequest, dict[str, numpy.ndarray]]:
     """A request and its tensors by name: texts as arrays of `str` `[n]`, ids as int64 `[n, S]`.
+
+    Args:
+        facts: of the model, which say what tensors it takes.
 
     Raises:
         RequestError: anything that is not what the protocol says.
@@ -72,6 +77,7 @@ def read_request(body: bytes, header_length: int | None) -> tuple[InferRequest, 
     tensors: dict[str, numpy.ndarray] = {}
     rest = memoryview(body)[size:]
     for given in request.inputs:
+        _check_known(given, facts.inputs)
         if given.name in tensors:
             raise Unusable(f"inputs has {given.name} twice")
         length = given.parameters.binary_data_size
@@ -122,7 +128,7 @@ def write_response(
     tensors, blobs = [], []
     for output, binary in wanted:
         if output not in available:
-            raise Unusable(f"{name} has no output {output!r}; it has {', '.join(available)}")
+            raise Unusable(f"{name} has no output {_quoted(output)}; it has {', '.join(available)}")
         datatype, values = available[output]
         tensor: dict[str, Any] = {"name": output, "shape": list(values.shape), "datatype": datatype}
         if binary:
@@ -150,8 +156,12 @@ def outputs_of(answers: Answers, facts: Facts) -> dict[str, tuple[str, numpy.nda
     return found
 
 
-def metadata_of(facts: Facts, *, name: str, versions: Sequence[int]) -> dict[str, Any]:
-    """What the protocol says of a model. A request has texts (`text`, and `text_pair` for pairs) or the tensors."""
+def metadata_of(facts: Facts, *, name: str, versions: Sequence[int], refused: Mapping[int, str]) -> dict[str, Any]:
+    """What the protocol says of a model. A request has texts (`text`, and `text_pair` for pairs) or the tensors.
+
+    Args:
+        refused: version -> why it does not serve.
+    """
     classes = len(facts.labels)
     outputs: list[dict[str, Any]] = [
         {"name": output, "datatype": "FP32", "shape": [-1, classes]} for output in ("logits", "scores")
@@ -167,7 +177,11 @@ def metadata_of(facts: Facts, *, name: str, versions: Sequence[int]) -> dict[str
             *({"name": tensor, "datatype": "INT64", "shape": [-1, -1]} for tensor in facts.inputs),
         ],
         "outputs": outputs,
-        "parameters": {"labels": list(facts.labels), "max_length": facts.max_length},
+        "parameters": {
+            "labels": list(facts.labels),
+            "max_length": facts.max_length,
+            "refused": {str(version): why for version, why in sorted(refused.items())},
+        },
     }
 
 
@@ -194,6 +208,23 @@ def check_items(tensors: Mapping[str, numpy.ndarray], *, most: int) -> None:
     for name, values in tensors.items():
         if len(values) > most:
             raise TooLarge(f"{name} has {len(values)} rows; a request may have {most}")
+
+
+def _check_known(given: InputTensor, ids: Sequence[str]) -> None:
+    """Refuses a tensor that a model does not take, or takes in another datatype.
+
+    Raises:
+        Unusable: it is one.
+    """
+    if given.name not in (*TEXTS, *ids):
+        raise Unusable(f"an input must be one of {', '.join((*TEXTS, *ids))}, got {_quoted(given.name)}")
+    wanted = ("BYTES",) if given.name in TEXTS else tuple(_TYPES)
+    if given.datatype not in wanted:
+        raise Unusable(f"{given.name} must be {' or '.join(wanted)}, got {given.datatype}")
+
+
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= _QUOTED else name[:_QUOTED] + "…")
 
 
 def _from_json(given: InputTensor) -> numpy.ndarray:

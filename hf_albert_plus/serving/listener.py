@@ -32,17 +32,29 @@ class Listener:
                 repair="use another --port",
             ) from None
 
-    def start(self, app: Any) -> None:
+    def start(self, app: Any, *, header_s: float) -> None:
+        """Answers with an application.
+
+        Args:
+            header_s: for the headers of a request.
+        """
         import uvicorn
 
+        from .http_protocol import limited_protocol
+
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_CLOSE_S
-        )
+            app, http=limited_protocol(header_s=header_s), ws="none", log_level="warning", access_log=False,
+            timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_CLOSE_S,
+        )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             time.sleep(0.01)
+
+    def close(self) -> None:
+        """Gives back a port on which nothing was answered."""
+        self._socket.close()
 
     def stop(self) -> None:
         """Closes connections once what they asked is answered."""

@@ -4,10 +4,19 @@ Ray listens on all interfaces, and its messages are pickles. It has a switch for
 a replica of Ray Serve opens has none.
 """
 
+import ipaddress
 import os
 
 KEEP_TO_LOOPBACK = "HF_ALBERT_PLUS_LOOPBACK"
 _NO_CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server that listens on an address is out of other machines' reach."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def keep_cluster_to_loopback() -> None:
@@ -25,4 +34,4 @@ def keep_replica_to_loopback() -> None:
     replica.add_port_to_grpc_server = lambda server, address: bind(server, address.replace("[::]:", "127.0.0.1:"))
 
 
-__all__ = ["KEEP_TO_LOOPBACK", "keep_cluster_to_loopback", "keep_replica_to_loopback"]
+__all__ = ["KEEP_TO_LOOPBACK", "is_loopback", "keep_cluster_to_loopback", "keep_replica_to_loopback"]

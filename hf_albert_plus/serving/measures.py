@@ -1,19 +1,43 @@
 """What Prometheus reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from .answers import Answers
 
 _PREFIX = "hf_albert_plus"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+# Name -> version -> why it does not serve.
+Refused = Mapping[str, Mapping[int, str]]
+
+
+class _RefusedVersions(Collector):
+    """A sample for each version that does not serve, with the reason as a label."""
+
+    def __init__(self, refused: Callable[[], Refused]):
+        self.refused = refused
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        found = GaugeMetricFamily(
+            f"{_PREFIX}_refused_versions", "Versions that do not serve, and why.", labels=["model", "version", "reason"]
+        )
+        for name, versions in self.refused().items():
+            for version, why in versions.items():
+                found.add_metric([name, str(version), why], 1)
+        yield found
 
 
 class Measures:
     """Counters of one server. Models and versions are the served ones: what a request calls itself makes no label."""
 
-    def __init__(self, *, in_flight: Callable[[], int]) -> None:
+    def __init__(self, *, in_flight: Callable[[], int], refused: Callable[[], Refused]) -> None:
+        """
+        Args:
+            refused: versions that do not serve at the moment.
+        """
         self.registry = CollectorRegistry()
         self.requests = Counter(
             f"{_PREFIX}_requests", "Requests by what they were answered.", ["route", "status"], registry=self.registry
@@ -26,6 +50,10 @@ class Measures:
         self.texts = Counter(f"{_PREFIX}_texts", "Texts that were classified.", of_model, registry=self.registry)
         self.tokens = Counter(f"{_PREFIX}_tokens", "Their tokens.", of_model, registry=self.registry)
         self.truncated = Counter(f"{_PREFIX}_truncated_texts", "Texts that were cut.", of_model, registry=self.registry)
+        self.not_finite = Counter(
+            f"{_PREFIX}_not_finite", "Requests whose scores were no numbers.", of_model, registry=self.registry
+        )
+        self.registry.register(_RefusedVersions(refused))
         gauge = Gauge(f"{_PREFIX}_requests_in_flight", "Requests being answered.", registry=self.registry)
         gauge.set_function(in_flight)
 

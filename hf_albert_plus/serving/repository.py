@@ -10,6 +10,8 @@ from hf_albert_plus.export.runtimes import RUNTIMES, get_runtime
 
 # What is run where no engine is named: the first whose file is there.
 _PREFERRED = ("onnx-int8", "onnx", "torch")
+# Of files that open a model, besides what its engine runs.
+_OF_MODELS = {".json", ".model", ".safetensors", ".txt"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,36 @@ class Served:
         """What it is called among Ray's applications."""
         return f"{self.name}-{self.version}-{self.content[:12]}"
 
+    def check_files(self) -> None:
+        """
+        Raises:
+            InvalidInput: a file of its engine is missing or cannot be read.
+        """
+        for file in weight_files(self.directory / RUNTIMES[self.runtime].file):
+            try:
+                with file.open("rb"):
+                    continue
+            except OSError as error:
+                raise InvalidInput(
+                    f"{self.directory} must hold {file.relative_to(self.directory)} to be run by {self.runtime}",
+                    got="no such file" if isinstance(error, FileNotFoundError) else error.strerror,
+                    repair=f"export it: albert-plus export {self.directory} --to {RUNTIMES[self.runtime].target or 'onnx-int8'} --out OUT",
+                ) from None
+
 
 def scan(directory: Path, *, runtime: str | None = None) -> list[Served]:
+    """What `find` finds, every engine's files there.
+
+    Raises:
+        InvalidInput: nothing to serve, or an engine whose file is missing.
+    """
+    found = find(directory, runtime=runtime)
+    for model in found:
+        model.check_files()
+    return found
+
+
+def find(directory: Path, *, runtime: str | None = None) -> list[Served]:
     """A model directory by its own name, or those inside it: `NAME/config.json`, and `NAME/VERSION/config.json` with whole numbers as
     versions.
 
@@ -40,7 +70,7 @@ def scan(directory: Path, *, runtime: str | None = None) -> list[Served]:
         runtime: engine of all of them; by default int8 where there is such an export, then fp32, then torch.
 
     Raises:
-        InvalidInput: nothing to serve, or an engine whose file is missing.
+        InvalidInput: nothing to serve.
     """
     if not directory.is_dir():
         raise InvalidInput("what is served must be a directory", got=str(directory), repair="check the path")
@@ -80,19 +110,13 @@ def _is_model(path: Path) -> bool:
 
 def _served(path: Path, name: str, version: int, runtime: str | None) -> Served:
     chosen = runtime or next((one for one in _PREFERRED if (path / RUNTIMES[one].file).is_file()), _PREFERRED[-1])
-    files = weight_files(path / RUNTIMES[chosen].file)
-    missing = [file for file in files if not file.is_file()]
-    if missing:
-        raise InvalidInput(
-            f"{path} must hold {missing[0].relative_to(path)} to be run by {chosen}",
-            got="no such file",
-            repair=f"export it: albert-plus export {path} --to {RUNTIMES[chosen].target or 'onnx-int8'} --out OUT",
-        )
+    opening = {file for file in path.iterdir() if file.suffix in _OF_MODELS}
     digest = hashlib.sha256(chosen.encode())
-    for file in (path / "config.json", *files):
-        facts = file.stat()
-        digest.update(f"{file.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    for file in sorted(opening.union(weight_files(path / RUNTIMES[chosen].file))):
+        if file.is_file():
+            facts = file.stat()
+            digest.update(f"{file.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}\n".encode())
     return Served(name, version, path.resolve(), chosen, digest.hexdigest())
 
 
-__all__ = ["Served", "scan"]
+__all__ = ["Served", "find", "scan"]

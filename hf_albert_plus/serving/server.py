@@ -15,11 +15,13 @@ from hf_albert_plus.optional import need
 from .answers import Model
 from .app import build_app
 from .catalogue import Catalogue
-from .cluster import join, ray_library
+from .checks import check_directory
+from .cluster import join, leave, ray_library
 from .guard import Gate
 from .listener import Listener
-from .repository import Served, scan
+from .repository import Served, find
 from .settings import ServeSettings
+from .trial import Trial
 
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
@@ -65,24 +67,39 @@ class Server:
     ):
         self.directory, self.runtime, self.settings, self.place, self.tell = directory, runtime, settings, place, tell
         self.running: dict[str, Served] = {}
+        self.refused: dict[str, tuple[Served, InvalidInput]] = {}
+        self._told = ""
         self._catalogue, self._gate = Catalogue(), Gate(token=place.token)
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Starts everything; models are warm when it returns.
+        """Starts everything; models are warm when it returns. What is wrong with a directory is found before Ray starts, if it can be.
 
         Raises:
-            InvalidInput: nothing to serve, no Ray, or a port that is taken.
+            InvalidInput: nothing that is fit to serve, no Ray, or a port that is taken.
         """
-        models = scan(self.directory, runtime=self.runtime)
+        models = find(self.directory, runtime=self.runtime)
+        sound = [model for model in models if self._accepts(model, self._check)]
+        if not sound:
+            raise self._nothing_fit()
         self._listener = Listener(self.place.host, self.place.port)
+        # Tried while Ray starts, and each one while the replicas of that before it do.
+        trials = (Trial(model, max_length=self.settings.max_length) for model in sound)
+        trial = next(trials, None)
         serve = ray_library("ray.serve", extra="serve", address=self.place.address)
         join(self.place.address)
         serve.start(proxy_location="Disabled")
-        for model in models:
-            self._run_model(model)
-        self._offer(models)
-        self._listener.start(build_app(self._catalogue, self.settings, self._gate))
+        while trial is not None:
+            tried, trial = trial, next(trials, None)
+            self._accepts(tried.model, self._run_model, tried)
+        if not self.running:
+            self._listener.close()
+            self._end()
+            raise self._nothing_fit()
+        self._offer()
+        self._listener.start(
+            build_app(self._catalogue, self.settings, self._gate), header_s=self.settings.header_timeout
+        )
 
     def run(self) -> None:
         """Watches the directory until SIGTERM, SIGINT or `stop`, then drains."""
@@ -102,37 +119,38 @@ class Server:
             Whether anything did.
         """
         try:
-            models = scan(self.directory, runtime=self.runtime)
+            models = find(self.directory, runtime=self.runtime)
         except (InvalidInput, OSError) as error:
-            self.tell(f"the models stay as they are: {error}")
+            self._tell_once(f"the models stay as they are: {error}")
             return False
-        if {model.application for model in models} == set(self.running):
+        there = {model.application for model in models}
+        new = [model for model in models if model.application not in {**self.running, **self.refused}]
+        for model in new:
+            if self._accepts(model, self._check):
+                self._accepts(model, self._run_model, Trial(model, max_length=self.settings.max_length))
+        forgotten = set(self.refused) - there
+        self.refused = {name: refusal for name, refusal in self.refused.items() if name in there}
+        # In the place of what is refused stays what was served until now: that version, or where none is left all of that name.
+        names = {model.name for model in models if model.application in self.running}
+        kept = {
+            application
+            for application, model in self.running.items()
+            for refused, _ in self.refused.values()
+            if refused.name == model.name and (refused.version == model.version or model.name not in names)
+        }
+        gone = set(self.running) - there - kept
+        if not new and not gone and not forgotten:
             return False
         serve = _ray_serve()
-        started = []
-        for model in models:
-            if model.application in self.running:
-                started.append(model)
-                continue
-            try:
-                self._run_model(model)
-                started.append(model)
-            except Exception as error:  # a model that does not start must not take down those that run
-                serve.delete(model.application)
-                self.tell(f"{model.name} {model.version} does not start: {error}")
-                started += [
-                    old for old in self.running.values() if (old.name, old.version) == (model.name, model.version)
-                ]
-        self._offer(started)
-        for application in set(self.running) - {model.application for model in started}:
+        leaving = [self.running.pop(application) for application in gone]
+        self._offer()
+        for model in leaving:
             # Its replicas answer what they have before they end.
-            serve.delete(application)
-            del self.running[application]
+            serve.delete(model.application)
         return True
 
     def drain(self) -> None:
         """Takes nothing new, answers what was taken, and stops."""
-        serve, ray = _ray_serve(), need("ray", extra="serve")
         self._gate.is_draining = True
         start = time.monotonic()
         while time.monotonic() < start + _LINGER_S or (
@@ -141,13 +159,45 @@ class Server:
             time.sleep(_POLL_S)
         self._listener.stop()
         self.tell("drained")
-        serve.shutdown()
-        ray.shutdown()
+        self._end()
 
-    def _run_model(self, model: Served) -> None:
+    def _end(self) -> None:
+        _ray_serve().shutdown()
+        leave()
+
+    def _accepts(self, model: Served, step: Callable[..., None], *given: Trial) -> bool:
+        """Whether a step of taking up a model succeeds. One that fails is remembered with its reason, and tried again when it changes."""
+        try:
+            step(model, *given)
+        except InvalidInput as error:
+            self.refused[model.application] = (model, error)
+            self._tell_once(f"{model.name} {model.version} is refused: {error}")
+            return False
+        return True
+
+    def _nothing_fit(self) -> InvalidInput:
+        reasons = [error for _, error in self.refused.values()]
+        if len(reasons) == 1:
+            return reasons[0]
+        return InvalidInput(
+            f"a model of {self.directory} must be fit to serve",
+            got=f"{len(reasons)} that are not",
+            repair="mend one of them, as said above",
+        )
+
+    def _check(self, model: Served) -> None:
+        check_directory(model, max_length=self.settings.max_length)
+
+    def _run_model(self, model: Served, trial: Trial) -> None:
+        """Starts the replicas of a model that has come through its trial.
+
+        Raises:
+            InvalidInput: it is not fit to serve.
+        """
         from .deployments import ModelReplica
 
         serve = _ray_serve()
+        trial.end()
         settings = self.settings
         deployment = serve.deployment(ModelReplica).options(
             name=model.name,
@@ -160,17 +210,26 @@ class Server:
             graceful_shutdown_wait_loop_s=_POLL_S,
         )
         application = deployment.bind(str(model.directory), model.runtime, settings.describe())
-        serve.run(application, name=model.application, route_prefix=None)
+        try:
+            serve.run(application, name=model.application, route_prefix=None)
+        except RuntimeError:
+            why = _last_words(serve.status().applications[model.application])
+            serve.delete(model.application)
+            raise InvalidInput(
+                f"{model.directory} must open in the processes that serve it",
+                got=why,
+                repair="mend that, and move it in again",
+            ) from None
         self.running[model.application] = model
         self.tell(f"{model.name} {model.version} ({model.runtime}) is warm")
 
-    def _offer(self, models: list[Served]) -> None:
-        """Has requests from now on answered by these; those that were begun end with the model that they found."""
+    def _offer(self) -> None:
+        """Has requests from now on answered by what runs; those that were begun end with the model that they found."""
         from .deployments import RemoteModel
 
         serve = _ray_serve()
         offered: dict[str, dict[int, Model]] = defaultdict(dict)
-        for model in models:
+        for model in self.running.values():
             handle = serve.get_app_handle(model.application)
             offered[model.name][model.version] = RemoteModel(
                 handle,
@@ -178,11 +237,28 @@ class Server:
                 replicas=self.place.replicas,
                 deadline_s=self.settings.deadline_s,
             )
-        self._catalogue.models = offered
+        refused: dict[str, dict[int, str]] = defaultdict(dict)
+        for model, error in self.refused.values():
+            refused[model.name][model.version] = str(error).replace(
+                str(model.directory), f"{model.name}/{model.version}"
+            )
+        self._catalogue.models, self._catalogue.refused = offered, refused
+
+    def _tell_once(self, text: str) -> None:
+        if text != self._told:
+            self.tell(text)
+        self._told = text
 
 
 def _ray_serve() -> Any:
     return need("ray.serve", extra="serve")
+
+
+def _last_words(application: Any) -> str:
+    """What the replicas of an application that did not start failed with: the last line of their traceback."""
+    messages = [deployment.message for deployment in application.deployments.values()]
+    lines = [line for message in messages for line in message.strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else str(application.message)
 
 
 __all__ = ["Place", "Server"]

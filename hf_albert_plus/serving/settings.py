@@ -22,6 +22,8 @@ class ServeSettings:
         max_items: texts of a request.
         max_waiting: tokens that may wait in a replica before requests are refused.
         deadline_s: how long a request may take.
+        header_timeout: seconds that the headers of a request may take to come; the connection is closed then.
+        body_timeout: seconds that its body may take.
         drain_s: how long a server that was told to stop finishes what it accepted.
     """
 
@@ -34,6 +36,8 @@ class ServeSettings:
     max_items: int = 1024
     max_waiting: int = 1 << 17
     deadline_s: float = 10.0
+    header_timeout: float = 10.0
+    body_timeout: float = 30.0
     drain_s: float = 30.0
 
     def __post_init__(self) -> None:
@@ -47,6 +51,8 @@ class ServeSettings:
             ("max_items", self.max_items >= 1, "at least 1", "1024"),
             ("max_waiting", self.max_waiting >= 1, "at least 1", "131072"),
             ("deadline_s", 0 < self.deadline_s <= 3600, "above 0, at most 3600", "10"),
+            ("header_timeout", 0 < self.header_timeout <= 3600, "above 0, at most 3600", "10"),
+            ("body_timeout", 0 < self.body_timeout <= 3600, "above 0, at most 3600", "30"),
             ("drain_s", 0 <= self.drain_s <= 3600, "from 0 to 3600", "30"),
         )
 

@@ -4,12 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from .errors import Failed, RequestError
+
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 class SharedCalls(Generic[Request, Answer]):
-    """A request goes at once while few calls are under way; all that come meanwhile go together in the next one."""
+    """A request goes at once while few calls are under way; all that come meanwhile go together in the next one.
+
+    Where a call of several fails, each of them is asked again alone: what is wrong with one is the answer of that one. A call that is
+    refused as a whole (too much waits) is refused for all of its requests.
+    """
 
     def __init__(self, call: Callable[[list[Request]], Awaitable[Sequence[Answer | Exception]]], *, at_a_time: int):
         """
@@ -43,10 +49,10 @@ class SharedCalls(Generic[Request, Answer]):
         self._send()
 
     async def _run(self, taken: "list[tuple[Request, asyncio.Future[Answer]]]") -> None:
-        try:
-            found: Sequence[Answer | Exception] = await self.call([request for request, _ in taken])
-        except Exception as error:  # whatever it is, it is the answer of these requests and of no others
-            found = [error] * len(taken)
+        found = await self._answers([request for request, _ in taken])
+        if found is None:
+            alone = [self._answers([request], last=True) for request, _ in taken]
+            found = [one for answers in await asyncio.gather(*alone) for one in answers or ()]
         for (_, answer), one in zip(taken, found, strict=True):
             if answer.done():
                 continue
@@ -54,6 +60,23 @@ class SharedCalls(Generic[Request, Answer]):
                 answer.set_exception(one)
             else:
                 answer.set_result(one)
+
+    async def _answers(self, requests: list[Request], *, last: bool = False) -> Sequence[Answer | Exception] | None:
+        """What a call gives for each of its requests; None where it is to be made again for each alone.
+
+        Args:
+            last: whatever it fails with is the answer.
+        """
+        try:
+            found = await self.call(requests)
+            if len(found) != len(requests):
+                raise Failed(why=f"{len(found)} answers to {len(requests)} requests")
+        except Exception as error:  # whatever it is, it is the answer of these requests and of no others
+            is_theirs = (
+                last or len(requests) == 1 or (isinstance(error, RequestError) and not isinstance(error, Failed))
+            )
+            return [error] * len(requests) if is_theirs else None
+        return found
 
 
 __all__ = ["SharedCalls"]

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
+import torch
 from transformers import PreTrainedConfig
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.batching import pad_rows
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.inputs import longest_input
 from hf_albert_plus.export.runtimes import get_runtime
@@ -19,6 +22,8 @@ from .answers import Facts, Text
 Ids = Mapping[str, list[int]]
 # More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
 _CHARACTERS_A_TOKEN = 64
+
+_WARM_LENGTHS = (8, 32, 128)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,54 @@ class TextModel:
         )
         self.characters = characters_read(self.facts.max_length)
         self.tokenizer: Any = load_tokenizer(Path(directory), config)
+
+    def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
+        """`[rows, labels]` of rows of token ids, fp32, as the engine gives them."""
+        found: numpy.ndarray = self.engine(**pad_rows([dict(row) for row in rows], self.tokenizer))["logits"].numpy()
+        return found
+
+    def compute(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Logits `[rows, labels]` of a model that was not tried before.
+
+        Raises:
+            InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
+        """
+        rows, tokens = tensors["input_ids"].shape
+        file, labels = self.engine.file, len(self.facts.labels)
+        repair = "check that it belongs to the config beside it, or make it again"
+        try:
+            logits: torch.Tensor = self.engine(**tensors)["logits"]
+        except InvalidInput:
+            raise
+        except Exception as error:  # each runtime raises classes of its own, none of them public
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InvalidInput(f"{file} must compute what has {tokens} tokens", got=said, repair=repair) from error
+        if logits.shape != (rows, labels):
+            raise InvalidInput(
+                f"{file} must give {labels} logits for a text, one for each label of its config",
+                got=f"shape {list(logits.shape)} for {rows} texts",
+                repair=repair,
+            )
+        if not torch.isfinite(logits).all():
+            raise InvalidInput(
+                f"{file} must give finite logits",
+                got=f"{logits[~torch.isfinite(logits)][0]} for {tokens} tokens",
+                repair="check that the weights it was made from are finite, and make it again",
+            )
+        return logits
+
+    def warm_up(self) -> None:
+        """Computes rows of several lengths, from the first token of the vocabulary to the last.
+
+        Raises:
+            InvalidInput: the engine fails, or its logits are no finite number for each label.
+        """
+        last = self.engine.config.vocab_size - 1
+        for length in _WARM_LENGTHS:
+            wanted = min(length, self.facts.max_length)
+            values = {"input_ids": torch.linspace(0, last, wanted).long(), "attention_mask": torch.ones(wanted).long()}
+            row = {name: values.get(name, torch.zeros(wanted).long()) for name in self.facts.inputs}
+            self.compute({name: torch.stack([value, value]) for name, value in row.items()})
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
         """Tokenises, and cuts what is too long. One thread at a time: a tokenizer keeps what it was last told of truncation."""
