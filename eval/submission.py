@@ -18,8 +18,6 @@ def answer_tests(
     files = {}
     for stem, split in task.submission.items():
         rows = load_split(data, task, split, labelled=False)
-        if "label" not in rows.column_names:
-            rows = rows.add_column("label", [-1] * len(rows))
         encoded = encode(rows, task, tokenizer, max_length=max_length)
         logits = predict(
             engine,
@@ -29,7 +27,7 @@ def answer_tests(
             streams=streams,
             description=f"predict {stem}",
         )
-        index = [int(number) for number in rows["idx"]] if "idx" in rows.column_names else None
+        index = rows["idx"][:] if "idx" in rows.column_names else None
         files[stem] = prediction_text(predictions(logits, task), task, index=index)
     return files
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
+from ..input_files import first_line, shown
+from .rows import UNLABELLED
 from .tasks import Task
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    import pyarrow
 
-UNLABELLED = -1
 _FILES = {
     "train": ("train.tsv",),
     "validation": ("dev.tsv",),
@@ -67,13 +68,13 @@ def tsv_file(root: Path, task: Task, split: str) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def read_tsv(path: Path, task: Task, split: str) -> "Dataset":
+def read_tsv(path: Path, task: Task, split: str) -> "pyarrow.Table":
     """Rows with the columns of nyu-mll/glue: texts, `label` (-1 where the file has none) and `idx`.
 
     Raises:
-        InvalidInput: a column is missing, a row outside the training split is cut short, or a label is no label.
+        InvalidInput: a column is missing, a row outside the training split is cut short, or a label or an index is none.
     """
-    from datasets import ClassLabel, Dataset, Features, Value
+    import pyarrow
 
     layout = _COLA_LABELLED if task.name == "cola" and split != "test" else _LAYOUTS[task.name]
     layout = _DIAGNOSTICS.get(path.name, layout) if task.name == "ax" else layout
@@ -93,26 +94,43 @@ def read_tsv(path: Path, task: Task, split: str) -> "Dataset":
         for name, text in zip(task.columns, texts, strict=True):
             columns[name].append(text)
         columns["label"].append(_label(label, task, where=f"line {number + 2} of {path}"))
-        columns["idx"].append(int(row["index"]) if str(row.get("index", "")).isdigit() else number)
-    label_type = Value("float32") if task.is_regression else ClassLabel(names=list(task.labels))
-    features = Features({**dict.fromkeys(task.columns, Value("string")), "label": label_type, "idx": Value("int32")})
-    return Dataset.from_dict(columns, features=features)
+        columns["idx"].append(_index(row.get("index"), number, where=f"line {number + 2} of {path}"))
+    types = {"label": pyarrow.float32() if task.is_regression else pyarrow.int64(), "idx": pyarrow.int64()}
+    return pyarrow.table(
+        {name: pyarrow.array(values, types.get(name, pyarrow.string())) for name, values in columns.items()}
+    )
 
 
 def _rows(path: Path, layout: _Layout) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(1 << 24)
-    with path.open(encoding="utf-8-sig", newline="\n") as lines:
-        reader = csv.DictReader(
-            (line.rstrip("\r\n") for line in lines), fieldnames=layout.names, delimiter="\t", quoting=csv.QUOTE_NONE
-        )
-        missing = [name for name in layout.texts if name not in (reader.fieldnames or ())]
-        if missing:
-            raise InvalidInput(
-                f"{path} must have the columns {', '.join(layout.texts)}",
-                got=", ".join(reader.fieldnames or ()) or "an empty file",
-                repair="download it again",
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+            reader = csv.DictReader(
+                (line.rstrip("\r\n") for line in lines), fieldnames=layout.names, delimiter="\t", quoting=csv.QUOTE_NONE
             )
-        yield from reader
+            names = list(reader.fieldnames or ())
+            if any(names.count(name) != 1 for name in layout.texts):
+                raise InvalidInput(
+                    f"{path} must have the columns {', '.join(layout.texts)}",
+                    got=", ".join(names)[:200] or "an empty file",
+                    repair="download it again",
+                )
+            yield from reader
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            "GLUE's own files must be UTF-8 with tabs between columns", got=f"{path} ({first_line(error)})", repair="download it again"
+        ) from None  # fmt: skip
+
+
+def _index(text: str | None, number: int, *, where: str) -> int:
+    """A row's own number; its place where the file has none."""
+    if text is None:
+        return number
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise InvalidInput(
+            "an index must be a whole number", got=f"{shown(text)} in {where}", repair="download it again"
+        )
+    return int(text)
 
 
 def _label(text: Any, task: Task, *, where: str) -> float | int:
@@ -120,13 +138,16 @@ def _label(text: Any, task: Task, *, where: str) -> float | int:
     if text in task.labels:
         return task.labels.index(text)
     try:
-        return float(text) if task.is_regression else int(text)
+        value = float(text) if task.is_regression else int(text)
     except ValueError:
+        value = None
+    if value is None or abs(value) >= 1 << 31:
         raise InvalidInput(
             f"a label of {task.name} must be {', '.join(task.labels) or 'a number'}",
-            got=f"{text!r} in {where}",
+            got=f"{shown(text)} in {where}",
             repair="download it again",
-        ) from None
+        )
+    return value
 
 
-__all__ = ["UNLABELLED", "read_tsv", "tsv_file"]
+__all__ = ["read_tsv", "tsv_file"]

@@ -1,0 +1,249 @@
+"""Data that is not what it should be is refused with its place and what to do about it, whatever library stumbles over it."""
+
+import json
+import os
+import sys
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.glue import data_parent, get_task, load_split
+
+COUNT = 4
+TEXTS, LABELS = [f"a good film {number}" for number in range(COUNT)], [0, 1, 0, 1]
+CLAIMS = [
+    b"garbage", b'{"info": {"features": [1]}}', b'{"info": {"features": {"sentence": {"_type": "Nope"}, "label": 1}}}',
+    json.dumps({"info": {"features": {"sentence": {"dtype": "int32", "_type": "Value"}}}}).encode(),
+]  # fmt: skip
+
+
+def table(**columns):
+    return pyarrow.table({"sentence": TEXTS, "label": LABELS, **columns})
+
+
+def bytes_as_text(content):
+    column = pyarrow.array([content] * COUNT)
+    return pyarrow.Array.from_buffers(pyarrow.string(), COUNT, column.buffers())
+
+
+def written(root, content, *, split="train"):
+    """A folder whose SST-2 is that table or those bytes."""
+    path = root / "sst2" / f"{split}-00000-of-00001.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pyarrow.parquet.write_table(content, path)
+    return path
+
+
+def refused(root, said, *, labelled=True, split="train"):
+    with pytest.raises(InvalidInput, match=said) as raised:
+        load_split(str(root), get_task("sst2"), split, labelled=labelled)
+    assert str(root) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (list(range(COUNT)), "'sentence' must hold text, got int64 in .*; write that column as strings"),
+        ([1.5] * COUNT, "must hold text, got double"),
+        ([True] * COUNT, "must hold text, got bool"),
+        ([b"\xff"] * COUNT, "must hold text, got binary"),
+        ([["a"]] * COUNT, "must hold text, got list"),
+        ([{"a": "b"}] * COUNT, "must hold text, got struct"),
+        (pyarrow.array([0] * COUNT, pyarrow.date32()), "must hold text, got date32"),
+        (pyarrow.nulls(COUNT), "must have a value in every row, got 4 empty of 4"),
+        (bytes_as_text(b"\xff\xfe"), "'sentence' must hold UTF-8, got .*Invalid UTF8 .*; write those rows again"),
+        (bytes_as_text(b"\xed\xa0\x80"), "'sentence' must hold UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("labelled", [True, False])
+def test_columns_that_hold_no_text_are_refused(column, said, labelled, tmp_path):
+    written(tmp_path, table(sentence=column))
+    refused(tmp_path, said, labelled=labelled)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pyarrow.array(TEXTS).dictionary_encode(),
+        pyarrow.array(TEXTS, pyarrow.large_string()),
+        pyarrow.array(TEXTS, pyarrow.string_view()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_text_of_every_type_is_read(column, tmp_path):
+    written(tmp_path, table(sentence=column))
+    assert load_split(str(tmp_path), get_task("sst2"), "train")["sentence"][:] == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("column", "said", "unlabelled"),
+    [
+        (["positive"] * COUNT, "'label' must hold numbers, got string in .*; write .* 0 for negative, 1 for positive", True),
+        ([b"1"] * COUNT, "must hold numbers, got binary", True),
+        ([[1]] * COUNT, "must hold numbers, got list", True),
+        ([{"a": 1}] * COUNT, "must hold numbers, got struct", True),
+        ([0.5] * COUNT, "must hold whole numbers, got Float value 0.5", True),
+        ([float("nan")] * COUNT, "must hold whole numbers, got Float value nan", True),
+        ([float("inf")] * COUNT, "must hold whole numbers, got Float value inf", True),
+        (pyarrow.array([2**64 - 1] * COUNT, pyarrow.uint64()), "must hold whole numbers, got Integer value 18446744073709551615", True),
+        ([-1] * COUNT, "label ids 0 negative, 1 positive, got -1 and 3 more", False),
+        ([2**62] * COUNT, "label ids 0 negative, 1 positive, got 4611686018427387904 and 3 more", False),
+        (pyarrow.nulls(COUNT), "'label' must have a value in every row, got 4 empty", False),
+    ],
+)  # fmt: skip
+def test_labels_that_are_none_are_refused(column, said, unlabelled, tmp_path):
+    written(tmp_path, table(label=column))
+    refused(tmp_path, said)
+    if unlabelled:
+        refused(tmp_path, said, labelled=False)
+
+
+@pytest.mark.parametrize("column", [[0.0, 1.0] * 2, [False, True] * 2, pyarrow.array(LABELS).dictionary_encode()])
+def test_labels_of_every_type_of_number_are_read(column, tmp_path):
+    written(tmp_path, table(label=column))
+    rows = load_split(str(tmp_path), get_task("sst2"), "train")
+    assert rows["label"][:] == LABELS
+    assert rows.features["label"].names == ["negative", "positive"]
+
+
+def test_rows_without_labels_have_minus_one(tmp_path):
+    written(tmp_path, table().drop_columns(["label"]), split="test")
+    assert load_split(str(tmp_path), get_task("sst2"), "test", labelled=False)["label"][:] == [-1] * COUNT
+
+
+@pytest.mark.parametrize("column", [["x"] * COUNT, pyarrow.nulls(COUNT), [0.5] * COUNT, [[1]] * COUNT, [0, 1, 2, None]])
+def test_numbers_of_rows_that_are_none_are_refused(column, tmp_path):
+    written(tmp_path, table(idx=column))
+    refused(tmp_path, "'idx' must number the rows, got .*; write whole numbers there, or rename or drop it")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["sentence", "label", "label"], "there once, got 'label' 2 times in .*; rename or drop one"),
+        (["sentence", "sentence", "label"], "there once, got 'sentence' 2 times"),
+    ],
+)
+def test_columns_of_one_name_are_refused(names, said, tmp_path):
+    columns = [TEXTS if name == "sentence" else LABELS for name in names]
+    written(tmp_path, pyarrow.Table.from_arrays([pyarrow.array(column) for column in columns], names=names))
+    refused(tmp_path, said)
+
+
+def test_other_columns_are_left_alone(tmp_path):
+    """Not even those that an encoded row has, or two of one name."""
+    columns = [pyarrow.array(column) for column in (TEXTS, LABELS, LABELS, TEXTS, TEXTS)]
+    names = ["sentence", "label", "length", "labels", "labels"]
+    written(tmp_path, pyarrow.Table.from_arrays(columns, names=names))
+    assert load_split(str(tmp_path), get_task("sst2"), "train").column_names == ["sentence", "label"]
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_what_a_file_says_of_its_features_is_not_believed(claim, tmp_path):
+    written(tmp_path, table().replace_schema_metadata({b"huggingface": claim}))
+    assert load_split(str(tmp_path), get_task("sst2"), "train")["sentence"][:] == TEXTS
+
+
+@pytest.mark.parametrize("damage", ["zero", "garbage", "half", "tail", "middle", "footer", "length"])
+def test_broken_parquet_is_refused(damage, tmp_path):
+    whole = written(tmp_path, table(filler=list(range(COUNT)))).read_bytes()
+    written(
+        tmp_path,
+        {
+            "zero": b"",
+            "garbage": b"garbage" * 100,
+            "half": whole[: len(whole) // 2],
+            "tail": whole[:-3],
+            "middle": whole[:4] + b"\0" * 60 + whole[64:],
+            "footer": whole[:-40] + b"\xff" * 32 + whole[-8:],
+            "length": whole[:-8] + b"\xff\xff\xff\x7fPAR1",
+        }[damage],
+    )
+    refused(tmp_path, "readable parquet files, got .*train-00000-of-00001.parquet .*; download it again")
+
+
+def test_files_of_a_split_that_differ_are_refused(tmp_path):
+    written(tmp_path, table())
+    pyarrow.parquet.write_table(table(label=["x"] * COUNT), tmp_path / "sst2" / "train-00001-of-00001.parquet")
+    refused(tmp_path, "files of a split must have the same columns, got 2 files of sst2 train .*; write them alike")
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "device"])
+def test_what_is_no_file_is_refused_and_not_waited_for(kind, tmp_path):
+    path = written(tmp_path, table())
+    path.unlink()
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    refused(
+        tmp_path,
+        f"must be an existing file, got .*{'which is a directory' if kind == 'directory' else 'no regular file'}",
+    )
+    with pytest.raises(InvalidInput, match="must be an existing file"):
+        data_parent(str(tmp_path), get_task("sst2"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bytes(range(256)), "UTF-8 with tabs between columns, got .*train.tsv .*byte 0x80.*; download it again"),
+        ("sentence\tlabel\né\t1\n".encode("utf-16"), "UTF-8 with tabs .*train.tsv"),
+        ("sentence\tlabel\né\t1\n".encode("latin-1"), "UTF-8 with tabs .*train.tsv"),
+        (b"sentence\tlabel\ra\t1\r", "UTF-8 with tabs .*new-line character"),
+        (b"sentence\tlabel\n" + b"a" * (1 << 25) + b"\t1\n", "UTF-8 with tabs .*field larger than"),
+        (b"sentence\tsentence\tlabel\na\tb\t1\n", "must have the columns sentence, got sentence, sentence, label"),
+        (b"sentence\tlabel\na\t" + b"9" * 5000 + b"\n", "must be negative, positive, got '9{100,200} … in line 2"),
+        (b"sentence\tlabel\na\t99999999999999999999\n", "must be negative, positive, got '99999999999999999999'"),
+        (b"index\tsentence\tlabel\n" + b"9" * 5000 + b"\ta\t1\n", "an index must be a whole number, got '9{100,200} …"),
+        ("index\tsentence\tlabel\n²\ta\t1\n".encode(), "an index must be a whole number, got '²' in line 2"),
+        (b"sentence\tlabel\n", "a split must have rows"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else value[:20].hex(),
+)
+def test_broken_original_files_are_refused(content, said, tmp_path):
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2" / "train.tsv").write_bytes(content)
+    refused(tmp_path, said)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["finetune", "--model", "{encoder}", "--out", "z", "--task", "sst2"],
+        ["distill", "--teacher", "{model}", "--out", "z", "--task", "sst2", "--epochs", "1"],
+        ["augment", "--word-vectors", "{encoder}", "--out", "z", "--task", "sst2"],
+        ["prune", "--model", "{model}", "--out", "z", "--task", "sst2"],
+        ["sparsify", "--model", "{model}", "--out", "z", "--task", "sst2"],
+        ["qat", "--model", "{model}", "--out", "z", "--task", "sst2"],
+        ["eval", "{model}", "--task", "sst2"],
+        ["submit", "sst2={model}"],
+        ["bench", "{model}", "--baseline", "{model}", "--task", "sst2", "--seconds", "0.01"],
+        ["run", "--teacher", "{encoder}", "--task", "sst2", "--out", "z", "--shapes", "1x8"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_verb_says_what_is_wrong_with_its_data(words, encoder_dir, classifier_dir, tmp_path, monkeypatch, capsys):
+    from hf_albert_plus.cli import main
+
+    for split in ("train", "validation", "test"):
+        written(tmp_path / "data", table(sentence=[1, 2, 3, 4]), split=split)
+    names = {"encoder": encoder_dir, "model": classifier_dir}
+    lengths = [] if words[0] == "augment" else ["--max-length", "32"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["albert-plus", *(word.format(**names) for word in words), "--data", str(tmp_path / "data"), *lengths],
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, "column 'sentence' must hold text, got int64" in said) == (2, True), said
