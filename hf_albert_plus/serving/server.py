@@ -225,24 +225,22 @@ class Server:
 
     def _offer(self) -> None:
         """Has requests from now on answered by what runs; those that were begun end with the model that they found."""
-        from .deployments import RemoteModel
-
-        serve = _ray_serve()
         offered: dict[str, dict[int, Model]] = defaultdict(dict)
         for model in self.running.values():
-            handle = serve.get_app_handle(model.application)
-            offered[model.name][model.version] = RemoteModel(
-                handle,
-                handle.facts.remote().result(),
-                replicas=self.place.replicas,
-                deadline_s=self.settings.deadline_s,
-            )
+            offered[model.name][model.version] = self._model(model)
         refused: dict[str, dict[int, str]] = defaultdict(dict)
         for model, error in self.refused.values():
             refused[model.name][model.version] = str(error).replace(
                 str(model.directory), f"{model.name}/{model.version}"
             )
         self._catalogue.models, self._catalogue.refused = offered, refused
+
+    def _model(self, model: Served) -> Model:
+        from .deployments import RemoteModel
+
+        handle = _ray_serve().get_app_handle(model.application)
+        facts = handle.facts.remote().result()
+        return RemoteModel(handle, facts, replicas=self.place.replicas, deadline_s=self.settings.deadline_s)
 
     def _tell_once(self, text: str) -> None:
         if text != self._told:
