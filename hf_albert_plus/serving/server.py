@@ -68,7 +68,7 @@ class Server:
         self.directory, self.runtime, self.settings, self.place, self.tell = directory, runtime, settings, place, tell
         self.running: dict[str, Served] = {}
         self.refused: dict[str, tuple[Served, InvalidInput]] = {}
-        self._told = ""
+        self._told, self._is_alone = "", False
         self._catalogue, self._gate = Catalogue(), Gate(token=place.token)
         self._stop = threading.Event()
 
@@ -79,6 +79,8 @@ class Server:
             InvalidInput: nothing that is fit to serve, no Ray, or a port that is taken.
         """
         models = find(self.directory, runtime=self.runtime)
+        # What is wrong with the only one is the error that `start` ends with.
+        self._is_alone = len(models) == 1
         sound = [model for model in models if self._accepts(model, self._check)]
         if not sound:
             raise self._nothing_fit()
@@ -96,6 +98,7 @@ class Server:
             self._listener.close()
             self._end()
             raise self._nothing_fit()
+        self._is_alone = False
         self._offer()
         self._listener.start(
             build_app(self._catalogue, self.settings, self._gate), header_s=self.settings.header_timeout
@@ -171,7 +174,8 @@ class Server:
             step(model, *given)
         except InvalidInput as error:
             self.refused[model.application] = (model, error)
-            self._tell_once(f"{model.name} {model.version} is refused: {error}")
+            if not self._is_alone:
+                self.tell(f"{model.name} {model.version} is refused: {error}")
             return False
         return True
 
