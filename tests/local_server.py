@@ -4,11 +4,16 @@ import http.client
 import json
 import threading
 import time
+from contextlib import contextmanager
 
 import uvicorn
 
 from hf_albert_plus.serving.app import build_app
+from hf_albert_plus.serving.catalogue import Catalogue
+from hf_albert_plus.serving.classifier import Classifier
+from hf_albert_plus.serving.guard import Gate
 from hf_albert_plus.serving.http_protocol import limited_protocol
+from hf_albert_plus.serving.settings import ServeSettings
 
 
 class Running:
@@ -43,3 +48,19 @@ class Running:
     def stop(self):
         self.server.should_exit = True
         self.thread.join()
+
+
+@contextmanager
+def servers(directory):
+    """Starts applications over a model, the directory's own in fp32 unless told otherwise, and stops them."""
+    started = []
+
+    def run(model=None, **settings):
+        settings = ServeSettings(**{"wait_ms": 100, "streams": 1, **settings})
+        model = model or Classifier(directory, "onnx", settings)
+        started.append(Running(Catalogue({"film": {1: model}}), settings, Gate()))
+        return started[-1]
+
+    yield run
+    for server in started:
+        server.stop()

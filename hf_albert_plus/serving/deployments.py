@@ -60,8 +60,8 @@ class ModelReplica:
 class RemoteModel:
     """A model behind a handle. Where a replica dies with a request, another one is asked, and the client gets one answer.
 
-    Engines that quantise as they run (`onnx-int8`) take the range of their activations from a whole batch, so which texts shared it
-    shows in the last digits of their scores. Every other engine answers a text alike wherever it is computed.
+    `onnx-int8` quantises activations as it runs, by the range that they have in the whole batch: its answer to a text depends a little on
+    the texts that shared the batch, and so on where and when it was computed.
     """
 
     def __init__(self, handle: Any, facts: Facts, *, replicas: int, deadline_s: float):

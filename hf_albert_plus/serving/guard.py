@@ -76,9 +76,10 @@ class Guard:
                 self._admit(scope)
             await self.app(scope, self._counted(timed), note)
         except RequestError as error:
-            if isinstance(error, TooLarge):
-                await _drain(timed, most=_DRAINED * self.max_body)
-            await self.refuse(error)(scope, receive, note)
+            response = self.refuse(error)
+            if isinstance(error, TooLarge) and not await _drain(timed, most=_DRAINED * self.max_body):
+                response.headers["connection"] = "close"
+            await response(scope, receive, note)
         finally:
             self.gate.in_flight -= not is_open
             self.answered(scope, status, time.perf_counter() - start)
@@ -148,17 +149,22 @@ class Guard:
         return TooLarge(f"a request may have {self.max_body} bytes: send its texts in several")
 
 
-async def _drain(receive: Receive, *, most: int) -> None:
-    """Reads what is still sent, within reason: a client that is still sending does not see an answer."""
+async def _drain(receive: Receive, *, most: int) -> bool:
+    """Reads what is still sent, within reason: a client that is still sending does not see an answer.
+
+    Returns:
+        Whether that was all.
+    """
     seen = 0
     while seen < most:
         try:
             message = await receive()
         except HTTPException:  # too slow
-            return
+            return False
         seen += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body"):
-            return
+            return True
+    return False
 
 
 __all__ = ["OPEN", "Gate", "Guard"]

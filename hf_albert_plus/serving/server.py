@@ -68,7 +68,7 @@ class Server:
         self.directory, self.runtime, self.settings, self.place, self.tell = directory, runtime, settings, place, tell
         self.running: dict[str, Served] = {}
         self.refused: dict[str, tuple[Served, InvalidInput]] = {}
-        self._told = ""
+        self._told, self._is_alone = "", False
         self._catalogue, self._gate = Catalogue(), Gate(token=place.token)
         self._stop = threading.Event()
 
@@ -79,6 +79,8 @@ class Server:
             InvalidInput: nothing that is fit to serve, no Ray, or a port that is taken.
         """
         models = find(self.directory, runtime=self.runtime)
+        # What is wrong with the only one is the error that `start` ends with.
+        self._is_alone = len(models) == 1
         sound = [model for model in models if self._accepts(model, self._check)]
         if not sound:
             raise self._nothing_fit()
@@ -96,6 +98,7 @@ class Server:
             self._listener.close()
             self._end()
             raise self._nothing_fit()
+        self._is_alone = False
         self._offer()
         self._listener.start(
             build_app(self._catalogue, self.settings, self._gate), header_s=self.settings.header_timeout
@@ -171,7 +174,8 @@ class Server:
             step(model, *given)
         except InvalidInput as error:
             self.refused[model.application] = (model, error)
-            self._tell_once(f"{model.name} {model.version} is refused: {error}")
+            if not self._is_alone:
+                self.tell(f"{model.name} {model.version} is refused: {error}")
             return False
         return True
 
@@ -225,24 +229,22 @@ class Server:
 
     def _offer(self) -> None:
         """Has requests from now on answered by what runs; those that were begun end with the model that they found."""
-        from .deployments import RemoteModel
-
-        serve = _ray_serve()
         offered: dict[str, dict[int, Model]] = defaultdict(dict)
         for model in self.running.values():
-            handle = serve.get_app_handle(model.application)
-            offered[model.name][model.version] = RemoteModel(
-                handle,
-                handle.facts.remote().result(),
-                replicas=self.place.replicas,
-                deadline_s=self.settings.deadline_s,
-            )
+            offered[model.name][model.version] = self._model(model)
         refused: dict[str, dict[int, str]] = defaultdict(dict)
         for model, error in self.refused.values():
             refused[model.name][model.version] = str(error).replace(
                 str(model.directory), f"{model.name}/{model.version}"
             )
         self._catalogue.models, self._catalogue.refused = offered, refused
+
+    def _model(self, model: Served) -> Model:
+        from .deployments import RemoteModel
+
+        handle = _ray_serve().get_app_handle(model.application)
+        facts = handle.facts.remote().result()
+        return RemoteModel(handle, facts, replicas=self.place.replicas, deadline_s=self.settings.deadline_s)
 
     def _tell_once(self, text: str) -> None:
         if text != self._told:
