@@ -22,6 +22,9 @@ from .running_losses import RunningLosses
 
 Precision = Literal["auto", "fp32", "bf16"]
 
+# Far above what anybody trains: beyond them a number is a slip, and computing with it fails later.
+_MOST_EPOCHS, _LARGEST_BATCH, _LONGEST = 1_000_000, 1 << 24, 1 << 20
+
 
 @dataclass(frozen=True)
 class TrainSettings:
@@ -46,11 +49,12 @@ class TrainSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("epochs", 0 < self.epochs < math.inf, "a finite number greater than 0", "1"),
-            ("batch_size", self.batch_size >= 1, "at least 1", "32"),
+            ("epochs", 0 < self.epochs <= _MOST_EPOCHS, f"above 0 and at most {_MOST_EPOCHS:,}", "1"),
+            ("batch_size", 1 <= self.batch_size <= _LARGEST_BATCH, f"at least 1 and at most {_LARGEST_BATCH:,}", "32"),
             ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "5e-5"),
             ("warmup", 0 <= self.warmup < 1, "a share from 0 up to, not including, 1", "0.06"),
-            ("max_length", self.max_length >= 4, "at least 4", "128"),
+            ("weight_decay", 0 <= self.weight_decay < 1, "from 0 up to, not including, 1", "0.01"),
+            ("max_length", 4 <= self.max_length <= _LONGEST, f"at least 4 and at most {_LONGEST:,}", "128"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
         )

@@ -538,3 +538,53 @@ def test_scoring_needs_nothing_that_only_a_server_needs():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("harm", ["cut", "empty", "garbage", "zeros", "a link"])
+def test_a_damaged_part_is_scored_anew(run, tmp_path, harm, capsys):
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    whole = run("in.txt", part_rows=16)
+    (tmp_path / "out" / "record.json").unlink()
+    part = sorted((tmp_path / "out" / "scores").iterdir())[1]
+    content = part.read_bytes()
+    middle = len(content) // 3
+    if harm == "a link":
+        part.rename(tmp_path / "elsewhere")
+        part.symlink_to(tmp_path / "elsewhere")
+    else:
+        # In its pages, which have checksums: its footer is whole.
+        part.write_bytes({"cut": content[:-9], "empty": b"", "garbage": content[:middle] + os.urandom(64) + content[middle + 64 :],
+                          "zeros": bytes(len(content))}[harm])  # fmt: skip
+    again = run("in.txt", part_rows=16)
+    assert f"a part must be what was written, got {part}" in capsys.readouterr().out
+    assert again.files == whole.files
+    assert again.result["rows_of_this_run"] == 16
+    if harm == "a link":
+        assert (tmp_path / "elsewhere").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["out", "out/scores", ".out.lock"])
+def test_links_are_not_written_through(run, tmp_path, name):
+    (tmp_path / "in.txt").write_text("good\n")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    if name == "out/scores":
+        run("in.txt", part_rows=1)
+        (tmp_path / name).rename(tmp_path / "moved")
+    (tmp_path / name).symlink_to(tmp_path / "precious")
+    with pytest.raises(InvalidInput, match=f"{name}, which is a link to .*precious"):
+        run("in.txt", part_rows=1)
+    assert not list((tmp_path / "precious").iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"format": 1}', '{"format": 1, "settings": [], "engine": {}, "sources": []}', "[" * 5000, "", '{"format": NaN}']
+)  # fmt: skip
+def test_a_plan_of_another_shape_is_refused(run, tmp_path, text):
+    (tmp_path / "in.txt").write_text("good\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "plan.json").write_text(text)
+    with pytest.raises(
+        InvalidInput, match="the plan of a run must .*choose another --output, or remove that directory"
+    ):
+        run("in.txt")

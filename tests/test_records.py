@@ -16,7 +16,15 @@ from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.files import file_sha256, read_json, write_json
 from hf_albert_plus.finetune import finetune
 from hf_albert_plus.glue import get_task
-from hf_albert_plus.records import discard, fingerprint, read_record, run_stage
+from hf_albert_plus.records import (
+    carried_record,
+    discard,
+    fingerprint,
+    open_record,
+    read_record,
+    run_stage,
+    training_record,
+)
 from hf_albert_plus.training import TrainSettings
 
 
@@ -270,3 +278,64 @@ def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_di
     one, other = load_file(killed / "model.safetensors"), load_file(tmp_path / "whole" / "model.safetensors")
     for name, tensor in one.items():
         assert tensor.equal(other[name]), name
+
+
+# Records of another shape
+
+
+def _written(tmp_path, change):
+    _stage(tmp_path / "out")
+    path = tmp_path / "out" / "record.json"
+    content = json.loads(path.read_text())
+    changed = change(content)
+    path.write_text(changed if isinstance(changed, str) else json.dumps(content if changed is None else changed))
+    return tmp_path / "out"
+
+
+CHANGES = {
+    "a list": (lambda record: [], "object"),
+    "no stage": (lambda record: record.pop("stage") and None, "stage: Field required"),
+    "files as a list": (lambda record: record.update(files=[]), r"files: Input should be an? (object|valid dictionary)"),
+    "a file without its hash": (lambda record: record["files"]["weights"].pop("sha256") and None, r"files.weights.sha256: Field required"),
+    "a parent as text": (lambda record: record.update(parents={"model": "here"}), r"parents.model: Input should be"),
+    "a result as text": (lambda record: record.update(result="good"), "result: Input should be"),
+    "seconds as text": (lambda record: record.update(seconds="1"), "seconds: Input should be a valid number"),
+    "NaN": (lambda record: json.dumps({**record, "seconds": float("nan")}), "NaN is no number of JSON"),
+    "deep": (lambda record: "[" * 5000 + "]" * 5000, "nests too deeply"),
+    "carried as text": (lambda record: record.update(stage="export", result={"trained": "yes"}), r"result.trained \(Input should be"),
+    "carried without settings": (
+        lambda record: record.update(stage="export", result={"trained": {"stage": "finetune"}}), r"result.trained \(settings: Field required",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("reader", [read_record, open_record, training_record, carried_record, _stage])
+def test_a_record_of_another_shape_is_refused_with_its_place(tmp_path, change, reader):
+    changed, said = CHANGES[change]
+    out = _written(tmp_path, changed)
+    with pytest.raises(
+        InvalidInput, match=rf"the record of a stage .*record.json.*{said}.*; remove .*out and run again"
+    ):
+        reader(out)
+
+
+def test_fields_of_a_later_version_are_left_out(tmp_path):
+    out = _written(tmp_path, lambda record: record.update(of_a_later_version=[1]))
+    assert read_record(out).result == {"score": 1}
+    assert _stage(out).reused
+
+
+def test_engines_and_cards_read_records_by_their_shape(tmp_path, exported_dir):
+    import shutil
+
+    from hf_albert_plus.eval.pretraining_card import pretraining_facts
+    from hf_albert_plus.export.engines import Engine
+
+    shutil.copytree(exported_dir, tmp_path / "model")
+    (tmp_path / "model" / "record.json").write_text('{"files": []}')
+    for read in (
+        lambda: Engine.load(tmp_path / "model", "onnx"), lambda: pretraining_facts(tmp_path / "model", scores=[]),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match="the record of a stage must have the shape of one"):
+            read()

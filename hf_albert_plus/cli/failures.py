@@ -5,8 +5,10 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from rich.markup import escape
 
@@ -46,6 +48,7 @@ _ELSE = ("files and connections must work", "check the path, the disk and the ne
 def run_command(command: Callable[[], object]) -> None:
     """Runs a command. What a user can repair ends the process with a message and exit code 2; what nobody foresaw, with 70, a word
     on whose fault it is, and its trace in a file; Ctrl-C with 130 and a line."""
+    _leave_disks_to_the_first_thread()
     try:
         _check_words(sys.argv[1:])
         command()
@@ -92,6 +95,20 @@ def _number_of(error: BaseException) -> int | None:
     # A library may say what it was doing, and name the disk as the cause.
     number = None if error.__cause__ is None else _number_of(error.__cause__)
     return number if number in _OF_DISKS else None
+
+
+def _leave_disks_to_the_first_thread() -> None:
+    """A full disk ends the work once, with a word: threads that write too, and what a library does at the end, need not say it again."""
+    of_threads, unraisable = threading.excepthook, sys.unraisablehook
+
+    def quiet(told: Callable[[Any], object]) -> Callable[[Any], None]:
+        def hook(args: Any) -> None:
+            if args.exc_value is None or _number_of(args.exc_value) not in _OF_DISKS:
+                told(args)
+
+        return hook
+
+    threading.excepthook, sys.unraisablehook = quiet(of_threads), quiet(unraisable)
 
 
 def _check_words(words: list[str]) -> None:

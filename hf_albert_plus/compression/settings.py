@@ -40,7 +40,7 @@ class PruneSettings(TrainSettings):
             ("heads", 0 <= self.heads < 1, "a share from 0 up to, not including, 1", "0.33"),
             ("columns", 0 <= self.columns < 1, "a share from 0 up to, not including, 1", "0.5"),
             ("examples", self.examples >= 1, "at least 1", "2048"),
-            ("multiple_of", self.multiple_of >= 1, "at least 1", "16"),
+            ("multiple_of", 1 <= self.multiple_of <= 1 << 20, "at least 1 and at most 1,048,576", "16"),
         )
         if not self.heads and not self.columns:
             raise InvalidInput("--heads or --columns must be above 0", got="0 for both", repair="use --columns 0.5")

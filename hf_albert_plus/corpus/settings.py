@@ -42,9 +42,9 @@ class CorpusSettings:
         check_known(self, format=get_args(Format), order=get_args(Order))
         check_values(
             self,
-            ("max_length", self.max_length >= 8, "at least 8", "512"),
+            ("max_length", 8 <= self.max_length <= 1 << 20, "at least 8 and at most 1,048,576", "512"),
             ("short_share", 0 <= self.short_share <= 1, "a share from 0 to 1", "0.1"),
-            ("copies", self.copies >= 1, "at least 1", "1"),
+            ("copies", 1 <= self.copies <= 1_000_000, "at least 1 and at most 1,000,000", "1"),
             ("held_out", 0 <= self.held_out < 1, "a share from 0 up to, not including, 1", "0.01"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
         )

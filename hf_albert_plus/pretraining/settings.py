@@ -50,10 +50,10 @@ class PretrainSettings(TrainSettings):
         check_values(
             self,
             ("accumulate", self.accumulate >= 1, "at least 1", 1),
-            ("longest", self.longest >= 1, "at least 1", 3),
+            ("longest", 1 <= self.longest <= 1000, "at least 1 and at most 1,000", 3),
             ("cap", self.cap is None or self.cap >= 1, "at least 1", 20),
             ("copies", self.copies is None or self.copies >= 1, "at least 1", 10),
-            ("evaluations", self.evaluations >= 0, "at least 0", 10),
+            ("evaluations", 0 <= self.evaluations <= 1_000_000, "at least 0 and at most 1,000,000", 10),
         )
         if self.batch_size % self.accumulate:
             raise InvalidInput(

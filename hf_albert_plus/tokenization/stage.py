@@ -38,7 +38,7 @@ class TokenizerSettings:
             self,
             ("vocab_size", self.vocab_size >= 32, "at least 32", 30_000),
             ("sample", self.sample >= 1, "at least 1", 50_000_000),
-            ("seed", self.seed >= 0, "at least 0", 42),
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", 42),
         )
 
 

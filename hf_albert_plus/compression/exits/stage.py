@@ -1,7 +1,6 @@
 """The stage that finds an exit threshold: a classifier with exits in, the same with those worth keeping and a threshold in its config
 out."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,9 +50,11 @@ class CalibrateSettings:
         check_values(
             self,
             ("max_drop", 0 <= self.max_drop <= 100, "from 0 to 100 points", "0.5"),
-            ("exit_cost", 0 <= self.exit_cost < math.inf, "a finite number of layers, at least 0", "0.2"),
+            ("exit_cost", 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
             ("share", 0 < self.share <= 1, "a share above 0, at most 1", "0.5"),
-            ("batch_size", self.batch_size >= 1, "at least 1", "64"),
+            ("batch_size", 1 <= self.batch_size <= 1 << 24, "at least 1 and at most 16,777,216", "64"),
+            ("max_length", 4 <= self.max_length <= 1 << 20, "at least 4 and at most 1,048,576", "128"),
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
         )
 
 

@@ -1,6 +1,5 @@
 """How a model is trained for few bits."""
 
-import math
 from dataclasses import dataclass
 
 from ...errors import InvalidInput, check_values
@@ -34,9 +33,9 @@ class QatSettings(TrainSettings):
             self,
             ("bits", bool(self.bits) and set(self.bits) <= set(BITS), f"one or more of {known}", "4"),
             ("groups", self.groups is None or self.groups >= 1, "at least 1", "128"),
-            ("budget", self.budget is None or 0 < self.budget < math.inf, "a finite number above 0 MB", "5"),
+            ("budget", self.budget is None or 0 < self.budget <= 1e6, "above 0 MB and at most 1,000,000", "5"),
             ("decay", 0 <= self.decay < 1, "from 0 up to, not including, 1", "0.9999"),
-            ("draws", 2 <= self.draws <= 1000, "from 2 to 1000", "5"),
+            ("draws", 2 <= self.draws <= 10_000, "at least 2 and at most 10,000", "5"),
             ("examples", self.examples >= 1, "at least 1", "64"),
         )
         if (len(set(self.bits)) > 1) != (self.budget is not None):
