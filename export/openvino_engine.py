@@ -38,6 +38,8 @@ class OpenVinoEngine(Engine):
             self.compiled = core.compile_model(
                 core.read_model(self.file), device, settings if device == "CPU" else {"PERFORMANCE_HINT": "LATENCY"}
             )
+            self.inputs = tuple(port.get_any_name() for port in self.compiled.inputs)
+            self.outputs = tuple(port.get_any_name() for port in self.compiled.outputs)
         except Exception as error:  # OpenVINO raises RuntimeError and classes of its own alike
             raise InvalidInput(
                 "an OpenVINO file must load in OpenVINO",
@@ -45,8 +47,6 @@ class OpenVinoEngine(Engine):
                 repair="export it again",
             ) from error
         self.config = load_config(directory, option="the target")
-        self.inputs = tuple(port.get_any_name() for port in self.compiled.inputs)
-        self.outputs = tuple(port.get_any_name() for port in self.compiled.outputs)
         check_names(self.file, self.inputs, self.outputs, self.config)
         self.output_class = output_class(self.config, self.outputs)
         self.request = self.compiled.create_infer_request()

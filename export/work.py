@@ -76,12 +76,12 @@ class Work:
             scratch: a folder for graphs on the way, which somebody else empties.
         """
         scheme = read_scheme(source)
+        tokenizer = _tokenizer(source, model)
         examples = _examples(source, model, settings, count=max(settings.examples, _COUNTED if scheme else 1))
         graph = directory / RUNTIMES["onnx"].file
         save_graph(export_graph(model), graph)
         proto = onnx.load(graph)
         onnx.checker.check_model(proto)
-        tokenizer = _tokenizer(source, model)
         checked = cases(model, tokenizer)
         if examples:
             batch = {name: with_choices(t, model) for name, t in pad_rows(examples[:8], tokenizer).items()}

@@ -8,7 +8,7 @@ from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 from transformers.configuration_utils import PreTrainedConfig
 
-from .errors import InvalidInput
+from .errors_albert_plus import InvalidInput
 
 SHARING_PATTERNS = ("sequence", "cycle", "reversed_cycle")
 NORM_TYPES = ("layer_norm", "no_norm")

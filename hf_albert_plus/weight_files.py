@@ -111,9 +111,9 @@ def _check_tensors(model: torch.nn.Module, source: str | Path, *, option: str) -
     """Compares a model with its file's headers.
 
     Raises:
-        InvalidInput: far fewer weights than the model has, or whole numbers where it has real ones.
+        InvalidInput: far fewer weights than the model has, ones of other sizes, or whole numbers where it has real ones.
     """
-    wanted = {name for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
+    wanted = {name: list(tensor.shape) for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
     prefix = f"{model.base_model_prefix}."
     stored = 0
     for file in _files(source):
@@ -121,12 +121,20 @@ def _check_tensors(model: torch.nn.Module, source: str | Path, *, option: str) -
             for name in tensors.keys():  # noqa: SIM118
                 tensor = tensors.get_slice(name)
                 stored += torch.Size(tensor.get_shape()).numel()
-                known = {name, name.removeprefix(prefix), f"{prefix}{name}"} & wanted
-                if known and tensor.get_dtype() not in _FLOATS:
+                known = next((n for n in (name, name.removeprefix(prefix), f"{prefix}{name}") if n in wanted), None)
+                if known is None:
+                    continue
+                if tensor.get_dtype() not in _FLOATS:
                     raise InvalidInput(
                         f"{option} must hold floating point weights",
                         got=f"{tensor.get_dtype()} in {name} of {file}",
                         repair="give the model that it was quantised from",
+                    )
+                if tensor.get_shape() != wanted[known]:
+                    raise InvalidInput(
+                        f"{option} must hold weights of the sizes in its config",
+                        got=f"{tensor.get_shape()} of {name} in {file}, where config.json says {wanted[known]}",
+                        repair=_BELONG,
                     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if stored and parameters > 2 * stored + _NEW_PARTS:

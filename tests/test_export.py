@@ -234,7 +234,7 @@ def test_only_config_weights_and_tokenizer_are_carried_along(exported_dir, tmp_p
         "tokenizer_config.json",
         "record.json",
         "onnx/model.onnx",
-        *(f"{name}_albert_plus.py" for name in ("configuration", "exits", "hub", "layers", "modeling")),
+        *(f"{name}_albert_plus.py" for name in ("configuration", "errors", "exits", "hub", "layers", "modeling")),
     }
 
 

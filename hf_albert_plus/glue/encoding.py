@@ -42,8 +42,7 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
             got=f"none in {source}",
             repair="set its pad_token and save it again",
         )
-    names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
-    names = [*names, "token_type_ids"] if reads_token_types(config) else names
+    names = ["input_ids", "attention_mask", *(["token_type_ids"] if reads_token_types(config) else [])]
     tokenizer.model_input_names = names
     # Classes that have names of their own save only what they were made with.
     tokenizer.init_kwargs["model_input_names"] = names
