@@ -19,7 +19,7 @@ from ..distillation import (
 )
 from ..distillation.checks import check_phase, check_words
 from ..errors import InvalidInput, suggest
-from ..files import read_json, write_json
+from ..files import write_json
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
 from ..records import Record, parent, run_stage
@@ -306,6 +306,7 @@ class _Run:
 
     def report(self, tasks: list[Task], *, data_name: str) -> "Table":
         from hf_albert_plus.eval.cards import read_facts, write_card
+        from hf_albert_plus.eval.documents import read_latency, read_scores
         from hf_albert_plus.eval.report import report
         from hf_albert_plus.eval.table import build_table
 
@@ -317,8 +318,7 @@ class _Run:
         for task in tasks:
             for role in ROLES:
                 write_card(self.model(role, task), read_facts(output / "cards" / f"{role}-{task.name}.json"))
-        documents = [read_json(path, what="scores") for path in scores]
-        return build_table(documents, read_json(latency, what="latency"))
+        return build_table([read_scores(path) for path in scores], read_latency(latency))
 
 
 __all__ = ["STAGES", "RunSettings", "Steps", "run_pipeline", "stage_index"]

@@ -142,9 +142,7 @@ def capacity(
     """Plan how many servers a load needs, each at half its pace, from what one was measured to do."""
     from hf_albert_plus.eval.capacity import LOAD, Capacity, read_measured
 
-    from ..files import read_json
-
-    found = Capacity([read_measured(read_json(path, what="a measurement"), name=str(path)) for path in measured])
+    found = Capacity([read_measured(path) for path in measured])
     servers = found.servers(rate=rate, texts=texts)
     plan: dict[str, Any] = {
         "core_ms_of_a_request": round(1e3 * found.core_s(texts), 3),
