@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.documents import Head, Positive, Some
+from hf_albert_plus.eval.settings import PlanSettings
 from hf_albert_plus.files import read_json
 
 KIND = "served"
@@ -76,6 +77,7 @@ class Capacity:
 
     def servers(self, *, rate: float, texts: int) -> int:
         """That answer so many requests a second at half their pace."""
+        PlanSettings(rate=rate, texts=texts)
         return math.ceil(rate / (LOAD * self.requests_per_s(texts)))
 
     def checks(self) -> list[tuple[Measured, float]]:

@@ -24,7 +24,7 @@ from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
 from ..records import Record, parent, run_stage
 from ..training import Precision, TrainSettings
-from .console import notes
+from .console import notes, printable
 
 if TYPE_CHECKING:
     from hf_albert_plus.eval.table import Table
@@ -54,6 +54,13 @@ class RunSettings:
     bench_seconds: float = 3.0
     precision: Precision = "auto"
     seed: int = 42
+
+    def __post_init__(self) -> None:
+        from hf_albert_plus.eval.settings import BenchSettings
+        from hf_albert_plus.eval.shapes import parse_shapes
+
+        BenchSettings(seconds=self.bench_seconds)
+        parse_shapes(self.shapes)
 
     @property
     def architecture(self) -> StudentSettings:
@@ -90,14 +97,18 @@ class Steps:
 
     def run(self, what: str, stage: Callable[[], Record]) -> Record:
         self.number += 1
-        notes.print(f"[bold]\\[{self.number}/{self.total}][/] {what}")
+        notes.print(f"[bold]\\[{self.number}/{self.total}][/] {printable(what)}")
         start = time.perf_counter()
         try:
             record = stage()
         except KeyboardInterrupt:
             notes.print("stopped: the same command goes on here")
             raise
-        notes.print(f"  done before: {record.finished}" if record.reused else f"  {time.perf_counter() - start:.1f} s")
+        notes.print(
+            f"  done before: {printable(record.finished)}"
+            if record.reused
+            else f"  {time.perf_counter() - start:.1f} s"
+        )
         return record
 
 
