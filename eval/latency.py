@@ -89,6 +89,10 @@ def bench_targets(
             check_shapes(shapes, engines[target.label].config, name=target.label)
         if traffic is not None:
             fits_positions(engines[target.label].config, traffic.max_length)
+    # The data is read before anything is timed.
+    clients = (
+        {} if traffic is None else {target.label: Client(target, engines[target.label], traffic) for target in targets}
+    )
     before = environment(threads=threads)
     with tempfile.TemporaryDirectory() as folder:
         ceilings = measure_ceilings(Path(folder), threads=threads)
@@ -105,7 +109,6 @@ def bench_targets(
             flops = arithmetic[target.label].flops(shape)
             cells[target.label][str(shape)] |= _achieved(cells[target.label][str(shape)], flops, target, ceilings)
     if traffic is not None:
-        clients = {target.label: Client(target, engines[target.label], traffic) for target in targets}
         timed = _traffic(clients, traffic, scenarios, rates, baseline=baseline.label, seconds=seconds, threads=threads)
         for load, by_label in timed.items():
             for label, cell in by_label.items():
