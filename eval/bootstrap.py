@@ -84,7 +84,7 @@ def _draw_medians(
 
 def percentile_interval(values: numpy.ndarray) -> list[float] | None:
     """The middle `LEVEL` percent of drawn values; None where a draw left one undefined."""
-    if numpy.isnan(values).any():
+    if not numpy.isfinite(values).all():
         return None
     return [round(float(bound), 3) for bound in numpy.percentile(values, [50 - LEVEL / 2, 50 + LEVEL / 2])]
 

@@ -6,15 +6,22 @@ server is given half its pace, where the open loop measured how long the slowest
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.documents import Head, Positive, Some
+from hf_albert_plus.eval.settings import PlanSettings
+from hf_albert_plus.files import read_json
 
+KIND = "served"
 LOAD = 0.5
+_OPEN = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ class Capacity:
 
     def servers(self, *, rate: float, texts: int) -> int:
         """That answer so many requests a second at half their pace."""
+        PlanSettings(rate=rate, texts=texts)
         return math.ceil(rate / (LOAD * self.requests_per_s(texts)))
 
     def checks(self) -> list[tuple[Measured, float]]:
@@ -91,18 +99,60 @@ class Capacity:
         return float(numpy.interp(texts, sizes, values))
 
 
-def read_measured(document: Mapping[str, Any], *, name: str) -> Measured:
+class Cores(TypedDict):
+    __pydantic_config__ = _OPEN
+    cores: Some
+
+
+class Pace(TypedDict):
+    __pydantic_config__ = _OPEN
+    items_per_s: Positive
+
+
+class Throughput(TypedDict):
+    __pydantic_config__ = _OPEN
+    served: Pace
+
+
+class Alone(TypedDict):
+    __pydantic_config__ = _OPEN
+    p50_ms: Positive
+
+
+class HalfPace(TypedDict):
+    __pydantic_config__ = _OPEN
+    p99_ms: Positive
+
+
+class Served(TypedDict):
+    """What is read of a document of `albert-plus bench-serve --json`."""
+
+    __pydantic_config__ = _OPEN
+    texts_a_request: Some
+    environment: Cores
+    throughput: Throughput
+    one_at_a_time: Alone
+    half_pace: HalfPace
+
+
+def read_measured(path: Path) -> Measured:
     """A document of `albert-plus bench-serve`.
 
     Raises:
         InvalidInput: another one.
     """
-    if document.get("kind") != "served":
+    what, repair = (
+        "a measurement",
+        "make one: albert-plus bench-serve DIR:onnx-int8 --data … --task … --json served.json",
+    )
+    head = read_json(path, what=what, shape=Head, repair=repair)
+    if head.get("kind") != KIND:
         raise InvalidInput(
             "capacity is planned from measurements of a server",
-            got=f"{name}, a document of kind {document.get('kind')!r}",
-            repair="make one: albert-plus bench-serve DIR:onnx-int8 --data … --task … --json served.json",
+            got=f"{path}, a document of kind {head.get('kind')!r}",
+            repair=repair,
         )
+    document = read_json(path, what=what, shape=Served, repair=repair)
     texts = document["texts_a_request"]
     return Measured(
         texts=texts,

@@ -5,10 +5,12 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import card, pretraining_card
+from hf_albert_plus.eval.documents import Card, Head, PretrainingCard, read_shaped
 from hf_albert_plus.files import read_json, write_json, write_text
 from hf_albert_plus.glue import TASKS
 from hf_albert_plus.records import CARD, EVAL_RESULTS
 
+_SHAPE = {card.KIND: Card, pretraining_card.KIND: PretrainingCard}
 _RENDER = {card.KIND: card.render_card, pretraining_card.KIND: pretraining_card.render_pretraining_card}
 
 
@@ -32,15 +34,26 @@ def read_facts(path: Path) -> dict[str, Any]:
     Raises:
         InvalidInput: the file holds something else.
     """
-    facts: dict[str, Any] = read_json(path, what="a card's record")
-    known = facts.get("kind") in _RENDER and (facts["kind"] != card.KIND or facts.get("task") in TASKS)
-    if not known:
-        raise InvalidInput(
-            "a card's record must come from albert-plus card or report",
-            got=str(path),
-            repair="make it: albert-plus card DIR",
-        )
+    what, repair = "a card's record", "make it: albert-plus card DIR"
+    kind = read_json(path, what=what, shape=Head, repair=repair).get("kind")
+    shape = _SHAPE.get(kind) if isinstance(kind, str) else None
+    if shape is None:
+        raise InvalidInput("a card's record must come from albert-plus card or report", got=str(path), repair=repair)
+    facts = read_shaped(path, shape, what=what, repair=repair)
+    if kind == card.KIND:
+        _check_task(facts, path=path, repair=repair)
     return facts
+
+
+def _check_task(facts: dict[str, Any], *, path: Path, repair: str) -> None:
+    """Refuses a card whose rows are not its task's, or were timed under other loads than each other."""
+    task = TASKS.get(facts["task"])
+    metrics = set(task.metrics) if task is not None else set()
+    alike = all(set(row["metrics"]) == set(row["in_words"]) == metrics for row in facts["scores"])
+    loads = {tuple(row["loads"]) for row in facts["latency"]}
+    if task is None or not alike or len(loads) > 1:
+        got = "rows of several loads" if alike and task is not None else f"scores that are none of {facts['task']!r}"
+        raise InvalidInput("the parts of a card's record must belong together", got=f"{got} in {path}", repair=repair)
 
 
 __all__ = ["read_facts", "render", "write_card"]

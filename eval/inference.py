@@ -12,6 +12,7 @@ from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.batching import TOKEN_BUDGET, file_batches, pad_rows, run_batches, token_batches
 from hf_albert_plus.export.engines import Engine, physical_cores
 from hf_albert_plus.export.runtimes import RUNTIMES
+from hf_albert_plus.input_files import shown
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ def parse_batching(text: str) -> Batching:
     Raises:
         InvalidInput: another form.
     """
-    match = re.fullmatch(r"length(?::([1-9]\d*))?|file:([1-9]\d*)", text)
+    match = re.fullmatch(r"length(?::([1-9][0-9]{0,8}))?|file:([1-9][0-9]{0,8})", text)
     if match is None:
         raise InvalidInput(
-            "--batching must be length, length:TOKENS or file:ROWS", got=repr(text), repair="use --batching length"
+            "--batching must be length, length:TOKENS or file:ROWS", got=shown(text), repair="use --batching length"
         )
     if match[2]:
         return Batching(file_order=int(match[2]))

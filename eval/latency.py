@@ -13,6 +13,7 @@ from hf_albert_plus.eval.arithmetic import Arithmetic, measure_ceilings
 from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.loading import measure_process
 from hf_albert_plus.eval.score import architecture_hash
+from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.shapes import Shape, check_shapes, sample_tensors
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.eval.timing import summarise, time_calls
@@ -27,6 +28,7 @@ from hf_albert_plus.eval.traffic import (
 )
 from hf_albert_plus.export.engines import model_hash, physical_cores, weight_files
 from hf_albert_plus.export.runtimes import RUNTIMES
+from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.glue import data_parent
 from hf_albert_plus.progress import track
 from hf_albert_plus.variants import published_training_speedup
@@ -65,8 +67,7 @@ def bench_targets(
         A JSON-ready document: a row for each target with its sizes, and for each load percentiles in ms, throughput, the
         speedup over the baseline with its interval, the share of the attainable arithmetic, and every raw sample.
     """
-    if not seconds > 0:
-        raise InvalidInput("--seconds must be greater than 0", got=seconds, repair="use --seconds 3")
+    BenchSettings(seconds=seconds, rate=rates, max_length=128 if traffic is None else traffic.max_length)
     if not shapes and traffic is None:
         raise InvalidInput("a bench needs a load", got="neither shapes nor data", repair="use --shapes 1x16,8x128")
     targets = targets if baseline in targets else [baseline, *targets]
@@ -86,6 +87,12 @@ def bench_targets(
     for target in targets:
         if shapes:
             check_shapes(shapes, engines[target.label].config, name=target.label)
+        if traffic is not None:
+            fits_positions(engines[target.label].config, traffic.max_length)
+    # The data is read before anything is timed.
+    clients = (
+        {} if traffic is None else {target.label: Client(target, engines[target.label], traffic) for target in targets}
+    )
     before = environment(threads=threads)
     with tempfile.TemporaryDirectory() as folder:
         ceilings = measure_ceilings(Path(folder), threads=threads)
@@ -102,7 +109,6 @@ def bench_targets(
             flops = arithmetic[target.label].flops(shape)
             cells[target.label][str(shape)] |= _achieved(cells[target.label][str(shape)], flops, target, ceilings)
     if traffic is not None:
-        clients = {target.label: Client(target, engines[target.label], traffic) for target in targets}
         timed = _traffic(clients, traffic, scenarios, rates, baseline=baseline.label, seconds=seconds, threads=threads)
         for load, by_label in timed.items():
             for label, cell in by_label.items():

@@ -45,7 +45,7 @@ def compute_metrics(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task)
         )
     weights = numpy.ones((1, len(labels)))
     found = {name: float(METRICS[name](predicted, labels, weights)[0]) for name in task.metrics}
-    return {name: None if numpy.isnan(value) else value for name, value in found.items()}
+    return {name: value if numpy.isfinite(value) else None for name, value in found.items()}
 
 
 def accuracy(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:

@@ -11,8 +11,10 @@ import numpy
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.files import write_text, writing
 from hf_albert_plus.glue import TASKS, Task
+from hf_albert_plus.input_files import check_file, first_line, shown
 
 _HEADER = ["index", "prediction"]
+_FORM = "write it as GLUE's submissions are: index<TAB>prediction"
 # The server reads names where the task's files have names, and numbers where they have numbers.
 _NAMED = {"mnli", "qnli", "rte", "ax"}
 
@@ -46,22 +48,29 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
     Raises:
         InvalidInput: another header, an index that is missing or twice there, or a prediction that is no label.
     """
-    if not path.is_file():
-        raise InvalidInput("--predictions must be an existing file", got=str(path), repair="check the path")
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    check_file(path, what="--predictions")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            "a prediction file must be UTF-8 with tabs between columns", got=f"{path} ({first_line(error)})", repair=_FORM
+        ) from None  # fmt: skip
     if not rows or rows[0] != _HEADER or any(len(row) != 2 for row in rows):
         found = next((row for row in rows if len(row) != 2), rows[0] if rows else [])
         raise InvalidInput(
             "a prediction file must have the columns index and prediction, with tabs between",
-            got=f"{found} in {path}",
-            repair="write it as GLUE's submissions are: index<TAB>prediction",
+            got=f"{shown(found)} in {path}",
+            repair=_FORM,
         )
     values = {}
     for number, (index, text) in enumerate(rows[1:], start=2):
         where = f"line {number} of {path}"
-        if not index.isdigit() or int(index) in values:
-            raise InvalidInput("an index must be a number, each once", got=f"{index!r} in {where}", repair="mend it")
+        is_number = index.isascii() and index.isdecimal() and len(index) <= 18
+        if not is_number or int(index) in values:
+            raise InvalidInput(
+                "an index must be a number, each once", got=f"{shown(index)} in {where}", repair="mend it"
+            )
         values[int(index)] = _parse(text, task, where=where)
     if sorted(values) != list(range(len(values))):
         missing = next(number for number in range(len(values)) if number not in values)
@@ -82,7 +91,9 @@ def _parse(text: str, task: Task, *, where: str) -> float:
         value = numpy.nan
     if not numpy.isfinite(value) or (not task.is_regression and value not in range(task.num_labels)):
         names = ", ".join(f"{i} {name}" for i, name in enumerate(task.labels)) or "a finite number"
-        raise InvalidInput(f"a prediction of {task.name} must be {names}", got=f"{text!r} in {where}", repair="mend it")
+        raise InvalidInput(
+            f"a prediction of {task.name} must be {names}", got=f"{shown(text)} in {where}", repair="mend it"
+        )
     return value
 
 

@@ -16,6 +16,7 @@ from hf_albert_plus.corpus.build import TOKENIZER
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.arithmetic import measure_ceilings
 from hf_albert_plus.eval.environment import FORMAT, environment
+from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.timing import elapsed_ms, summarise, time_calls
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.onednn import faster_products
@@ -49,6 +50,9 @@ def bench_pretraining(
     Raises:
         InvalidInput: a config without an equal in transformers' ALBERT, or fewer examples than a batch.
     """
+    BenchSettings(seconds=seconds)
+    if not 1 <= batch_size <= 1 << 16:
+        raise InvalidInput(f"--batch-size must be from 1 to {1 << 16}", got=batch_size, repair="use --batch-size 16")
     from datasets import load_from_disk
 
     tokenizer: Any = open_tokenizer(

@@ -6,9 +6,10 @@ from typing import Any
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import presentation
 from hf_albert_plus.eval.card import card_facts, render_card
+from hf_albert_plus.eval.documents import read_latency, read_scores
 from hf_albert_plus.eval.plot import distribution_svg, frontier_svg, task_bars_svg
 from hf_albert_plus.eval.table import Table, build_table
-from hf_albert_plus.files import read_json, write_json, write_text
+from hf_albert_plus.files import write_json, write_text
 from hf_albert_plus.records import Record, file_parent, run_stage
 
 
@@ -33,8 +34,8 @@ def report(
         raise InvalidInput(
             "a report needs scores", got="no --scores", repair="make them: albert-plus eval … --json scores.json"
         )
-    documents = [read_json(path, what="--scores") for path in scores]
-    latency = read_json(bench, what="--bench")
+    documents = [read_scores(path) for path in scores]
+    latency = read_latency(bench)
     table = build_table(documents, latency, allow_different=allow_different)
     parents = {f"scores {i}": file_parent(path) for i, path in enumerate(scores)}
     parents["bench"] = file_parent(bench)

@@ -12,6 +12,7 @@ from hf_albert_plus.eval.document_index import Towers, index, open_towers
 from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.ranking import mean_interval, mean_ranks, recall_at, reciprocal_ranks, roc_auc
+from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.timing import elapsed_ms
 from hf_albert_plus.export.engines import physical_cores
 from hf_albert_plus.glue import MATCHING, Task, data_parent, load_split
@@ -51,6 +52,7 @@ def retrieve(
             got=repr(task.name),
             repair=f"use one of {', '.join(MATCHING)}",
         )
+    EvalSettings(max_length=max_length)
     torch.set_num_threads(threads or physical_cores())
     towers = open_towers(directory, max_length=max_length)
     (split,) = task.rows.values()

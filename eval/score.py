@@ -15,6 +15,7 @@ from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.inference import Batching, predict, timed_predictions
 from hf_albert_plus.eval.metrics import compute_metrics, first_metric, predictions
 from hf_albert_plus.eval.predictions import read_predictions, to_json
+from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.engines import Engine, model_hash
 from hf_albert_plus.files import file_sha256
@@ -47,6 +48,7 @@ def score_targets(
         inference took, tokenisation left out and padding included; the layers that a row of text ran in the mean, where there are
         exits. The labels stand beside the rows.
     """
+    EvalSettings(max_length=max_length, rounds=rounds)
     configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
     for directory, config in configs.items():
         architecture = architecture_of(config)

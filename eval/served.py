@@ -11,10 +11,12 @@ from hf_albert_plus.eval.environment import FORMAT, environment
 from hf_albert_plus.eval.http_load import Clients, Reply
 from hf_albert_plus.eval.inference import Batching, predict
 from hf_albert_plus.eval.server_process import ServerProcess
+from hf_albert_plus.eval.settings import ServedSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.eval.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
 from hf_albert_plus.eval.traffic import Client, Traffic
 from hf_albert_plus.export.batching import TOKEN_BUDGET, token_batches
+from hf_albert_plus.finetune import fits_positions
 from hf_albert_plus.progress import track
 
 BARE = "engine"
@@ -43,11 +45,10 @@ def bench_served(
     Raises:
         InvalidInput: a count below 1, or a server that does not start or answer.
     """
-    for name, value in (("--texts", texts), ("--clients", clients), ("--seconds", seconds)):
-        if not value >= 1:
-            raise InvalidInput(f"{name} must be at least 1", got=value, repair=f"use {name} 8")
+    ServedSettings(texts=texts, clients=clients, seconds=seconds, wait_ms=wait_ms, max_length=traffic.max_length)
     way = Batching()
     engine, streams = way.load(target, threads=None)
+    fits_positions(engine.config, traffic.max_length)
     client = Client(target, engine, traffic)
     groups = _groups(len(client.rows), texts)
     bodies = [

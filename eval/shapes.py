@@ -9,8 +9,11 @@ import torch
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import input_rank, longest_input
+from hf_albert_plus.input_files import shown
 
-_SHAPE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
+_SHAPE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
+# Tokens of a batch: what a machine has memory for.
+_LARGEST = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,14 @@ def parse_shapes(text: str) -> list[Shape]:
         match = _SHAPE.fullmatch(part.strip())
         if match is None:
             raise InvalidInput(
-                "--shapes must be a list of BATCHxLENGTH", got=repr(text), repair="use --shapes 1x16,1x128,8x128"
+                "--shapes must be a list of BATCHxLENGTH", got=shown(text), repair="use --shapes 1x16,1x128,8x128"
             )
-        shapes.append(Shape(int(match[1]), int(match[2])))
+        shape = Shape(int(match[1]), int(match[2]))
+        if shape.batch * shape.length > _LARGEST:
+            raise InvalidInput(
+                f"--shapes must have at most {_LARGEST:,} tokens a batch", got=shape, repair="use --shapes 1x16,1x128,8x128"
+            )  # fmt: skip
+        shapes.append(shape)
     return shapes
 
 

@@ -4,6 +4,7 @@ from hf_albert_plus.eval.inference import Batching, predict
 from hf_albert_plus.eval.metrics import predictions
 from hf_albert_plus.eval.predictions import prediction_text
 from hf_albert_plus.eval.score import tokenizer_for
+from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.glue import Task, encode, load_split
 
@@ -12,6 +13,7 @@ def answer_tests(
     target: Target, *, task: Task, data: str, max_length: int = 128, threads: int | None = None
 ) -> dict[str, str]:
     """File of a submission, without `.tsv` -> its text, for each test split of a task."""
+    EvalSettings(max_length=max_length)
     way = Batching()
     engine, streams = way.load(target, threads=threads)
     tokenizer = tokenizer_for(engine, task, max_length=max_length)

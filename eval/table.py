@@ -6,7 +6,8 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.bootstrap import difference
-from hf_albert_plus.eval.environment import FORMAT, machine
+from hf_albert_plus.eval.documents import check_kind
+from hf_albert_plus.eval.environment import machine
 from hf_albert_plus.eval.score import sample
 from hf_albert_plus.glue import TASKS, get_task
 from hf_albert_plus.glue.averages import AVERAGES
@@ -95,19 +96,7 @@ def build_table(
     """
     for kind, documents in (("scores", scores), ("latency", [latency])):
         for document in documents:
-            verb = "eval" if kind == "scores" else "bench"
-            if document.get("kind") != kind:
-                raise InvalidInput(
-                    f"a {kind} file must come from albert-plus {verb} --json",
-                    got=f"a file of kind {document.get('kind')!r}",
-                    repair="swap --scores and --bench, or measure again",
-                )
-            if document.get("format") != FORMAT:
-                raise InvalidInput(
-                    f"a {kind} file must be of format {FORMAT}",
-                    got=f"one of format {document.get('format', 1)}, from another version",
-                    repair=f"measure again: albert-plus {verb} … --json",
-                )
+            check_kind(document, kind=kind)
     allowed = _check_comparable(scores, latency, allow_different)
     timed = {row["label"]: row for row in latency["rows"]}
     found: dict[str, dict[str, dict[str, Any]]] = {}

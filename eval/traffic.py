@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 
-from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import timing
 from hf_albert_plus.eval.inference import Batching, predict
+from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.eval.timing import Player, Timings, WarmUp, elapsed_ms, summarise, take_turns, warm
 from hf_albert_plus.export.batching import TOKEN_BUDGET, pad_rows
@@ -112,10 +112,7 @@ def time_server(clients: dict[str, Client], *, baseline: str, seconds: float, ra
 
     Every round is an open loop of its own with the same arrivals for every row.
     """
-    if not rate > 0:
-        raise InvalidInput(
-            "--rate must be greater than 0", got=rate, repair="leave it out for half the baseline's pace"
-        )
+    BenchSettings(seconds=seconds, rate=(rate,))
     warm_up = {label: warm(client.answer_longest) for label, client in clients.items()}
     count = max(8, round(rate * seconds / _SERVER_ROUNDS))
     batches: dict[str, list[int]] = {label: [] for label in clients}

@@ -9,6 +9,8 @@ from transformers import PreTrainedConfig
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import longest_input
 from hf_albert_plus.glue import encode, get_task, load_split, load_tokenizer
+from hf_albert_plus.input_files import check_file
+from hf_albert_plus.serving.text_model import characters_read
 
 Example = dict[str, list[int]]
 
@@ -41,17 +43,19 @@ def text_examples(
     Raises:
         InvalidInput: no such file, not UTF-8, or nothing in it.
     """
+    check_file(texts, what="--texts")
+    longest = min(max_length, longest_input(config))
     try:
         lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise InvalidInput(
-            "--texts must be a text file, one example a line", got=f"{texts} ({error})", repair="check the path"
-        ) from None
-    rows = [line.split("\t", 1) for line in lines if line][:count]
+            "--texts must be UTF-8, one example a line", got=f"{texts} ({error})", repair=f"convert it: iconv -f LATIN1 -t UTF-8 {texts}"
+        ) from None  # fmt: skip
+    most = characters_read(longest)
+    rows = [[text[:most] for text in line.split("\t", 1)] for line in lines if line][:count]
     if not rows:
         raise InvalidInput("--texts must hold at least one line of text", got=str(texts), repair="use another file")
     tokenizer = load_tokenizer(directory, config)
-    longest = min(max_length, longest_input(config))
     return [_example(tokenizer(*row, truncation=True, max_length=longest), tokenizer.model_input_names) for row in rows]
 
 

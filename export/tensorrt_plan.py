@@ -12,6 +12,7 @@ import torch
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import input_rank, longest_input
 from hf_albert_plus.export.runtimes import RUNTIMES
+from hf_albert_plus.input_files import shown
 
 CHOICES = (1, 4, 8)
 
@@ -50,12 +51,14 @@ def parse_profile(text: str) -> Profile:
         InvalidInput: another form, or shapes that do not grow.
     """
     parts = [part.strip().split("x") for part in text.split(",")]
-    good = len(parts) == 3 and all(len(part) == 2 and all(n.isdecimal() and int(n) > 0 for n in part) for part in parts)
+    good = len(parts) == 3 and all(
+        len(part) == 2 and all(n.isdecimal() and len(n) < 10 and int(n) > 0 for n in part) for part in parts
+    )
     corners = [(int(part[0]), int(part[1])) for part in parts] if good else []
     if not good or any(a > b for low, high in pairwise(corners) for a, b in zip(low, high, strict=True)):
         raise InvalidInput(
             "--profile must be the smallest, best and largest BATCHxLENGTH, none smaller than the one before",
-            got=repr(text),
+            got=shown(text),
             repair="use --profile 1x1,8x128,32x512",
         )
     return Profile(*corners)

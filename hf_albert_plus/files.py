@@ -140,6 +140,8 @@ def read_json(path: Path, *, what: str, shape: Any = Any, repair: str = "write i
         InvalidInput: it is missing, is not JSON, nests too deeply, has a number that is not finite or half a character, or has another
             shape.
     """
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{what} must be a JSON file", got=f"{path}, which is no regular file", repair=repair)
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

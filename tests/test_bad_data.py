@@ -247,3 +247,161 @@ def test_every_verb_says_what_is_wrong_with_its_data(words, encoder_dir, classif
         main()
     said = capsys.readouterr().err
     assert (ended.value.code, "column 'sentence' must hold text, got int64" in said) == (2, True), said
+
+
+def corpus_of(path):
+    from hf_albert_plus.corpus.parts import find_parts
+
+    return [document for part in find_parts([str(path)]) for document in part.documents()]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "t.jsonl",
+            b'{"text": ' + b"[" * 100_000,
+            "JSON object a line, got .*recursion.* at offset 0 of .*t.jsonl; mend or remove that line",
+        ),
+        ("t.jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}", "JSON object a line, got .*4300 digits.* at offset 0"),
+        ("t.jsonl", b'{"text": "a \\ud800"}', "--column must hold text in .*t.jsonl, got half of a surrogate pair"),
+        ("t.jsonl", b'{"text": 5}', "--column must hold text in .*t.jsonl, got int"),
+        ("t.parquet", b"", "must be Parquet, got .*t.parquet .*; write it again"),
+        ("t.parquet", b"garbage" * 20, "must be Parquet, got .*t.parquet"),
+    ],
+    ids=range(6),
+)
+def test_broken_texts_are_refused(name, content, said, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=said):
+        corpus_of(tmp_path / name)
+
+
+@pytest.mark.parametrize("damage", ["middle", "footer", "utf8", "twice"])
+def test_broken_parquet_of_texts_is_refused(damage, tmp_path):
+    path = tmp_path / "t.parquet"
+    texts = bytes_as_text(b"\xff\xfe") if damage == "utf8" else pyarrow.array(TEXTS)
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_arrays([texts] * 2, names=["text", "text" if damage == "twice" else "x"]), path
+    )
+    whole = path.read_bytes()
+    if damage == "middle":
+        path.write_bytes(whole[:4] + b"\0" * 80 + whole[84:])
+    if damage == "footer":
+        path.write_bytes(whole[:-40] + b"\xff" * 32 + whole[-8:])
+    with pytest.raises(
+        InvalidInput,
+        match=r"(Parquet|readable, its text UTF-8|which several are called).*; (write it again|use one of)",
+    ) as raised:
+        corpus_of(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.jsonl"])
+def test_an_empty_file_has_no_text(name, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    assert corpus_of(tmp_path / name) == []
+
+
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+@pytest.mark.parametrize("content", ["", " \n", "\u200b\n\ufeff\n", "\x01\x02\n", "\ufffd\n"], ids=ascii)
+def test_a_vocabulary_is_learned_from_text(kind, content, tmp_path):
+    """SentencePiece would end the process."""
+    from hf_albert_plus.tokenization import TokenizerSettings, train_tokenizer
+
+    (tmp_path / "t.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="--corpus must hold text, got .*; check the files"):
+        train_tokenizer(
+            [str(tmp_path / "t.txt")], output=tmp_path / "o", settings=TokenizerSettings(kind, vocab_size=32)
+        )
+
+
+def test_an_endless_word_does_not_hold_up_a_vocabulary():
+    """It would be unknown to the tokenizer, whatever is learned of it."""
+    from hf_albert_plus.tokenization import train_wordpiece
+
+    found = train_wordpiece(lambda: ["word " * 20, "x" * 1_000_000], vocab_size=60)
+    assert "word" in found.get_vocab()
+    assert "x" not in found.get_vocab()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"again": True}, "pieces that differ, and finite scores"),
+        ({"score": float("nan")}, "pieces that differ, and finite scores"),
+        ({"score": float("inf")}, "pieces that differ, and finite scores"),
+        ({"charsmap": b"garbage"}, "that the tokenizers library reads, got .*spiece.model .*precompiled_charsmap"),
+        ({"charsmap": b""}, "that the tokenizers library reads"),
+    ],
+)
+def test_broken_sentencepiece_models_are_refused(change, said, tmp_path):
+    from transformers.utils import sentencepiece_model_pb2_new
+
+    from hf_albert_plus.tokenization import read_sentencepiece
+    from hf_albert_plus.tokenization.sentencepiece_model import SPECIALS
+
+    model = vars(sentencepiece_model_pb2_new)["ModelProto"]()
+    for piece in (*SPECIALS, "a", "a" if "again" in change else "b"):
+        model.pieces.add(piece=piece, score=change.get("score", -1.0))
+    model.normalizer_spec.precompiled_charsmap = change.get("charsmap", b"")
+    path = tmp_path / "spiece.model"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(InvalidInput, match=said) as raised:
+        read_sentencepiece(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tokenizer", "import", "{it}", "--out", "z"],
+        ["export", "{model}", "--to", "onnx-qdq", "--texts", "{it}", "--out", "z"],
+        ["distill", "--method", "minilm", "--phases", "transfer", "--teacher", "{encoder}", "--text", "{it}", "--max-length", "16", "--out", "z"],
+        ["augment", "--word-vectors", "{it}", "--task", "sst2", "--data", "{data}", "--out", "z"],
+        ["corpus", "build", "--corpus", "{it}", "--tokenizer", "{encoder}", "--out", "z"],
+        ["tokenizer", "train", "--corpus", "{it}", "--out", "z"],
+        ["pretrain", "--corpus", "{it}", "--tokenizer", "{encoder}", "--out", "z"],
+        ["eval", "--predictions", "{it}", "--task", "sst2", "--data", "{data}"],
+    ],
+    ids=lambda words: f"{words[0]} {words[1]}",
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["pipe", "device", "binary"])
+def test_every_verb_says_what_is_wrong_with_its_texts(
+    words, kind, encoder_dir, classifier_dir, data_dir, tmp_path, monkeypatch, capsys
+):
+    """And none waits for a pipe."""
+    from hf_albert_plus.cli import main
+
+    path = tmp_path / "it.txt"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(bytes(range(256)) * 20)
+    names = {"it": path, "encoder": encoder_dir, "model": classifier_dir, "data": data_dir}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["albert-plus", *(word.format(**names) for word in words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, str(path) in said) == (2, True), said
+
+
+@pytest.mark.parametrize("column", ["text", "kept"])
+def test_broken_characters_of_scored_rows_are_refused(column, tmp_path):
+    from hf_albert_plus.scoring.columns import kept_schema
+    from hf_albert_plus.scoring.plan import Part
+    from hf_albert_plus.scoring.ranges import Range
+    from hf_albert_plus.scoring.reading import portions
+    from hf_albert_plus.scoring.rows import Wanted
+    from hf_albert_plus.scoring.settings import ScoreSettings
+    from hf_albert_plus.scoring.sources import source_of
+
+    columns = {"text": pyarrow.array(TEXTS), "kept": pyarrow.array(TEXTS), column: bytes_as_text(b"\xff\xfe")}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    source, settings = source_of(str(tmp_path / "t.parquet")), ScoreSettings(keep=("kept",))
+    wanted = Wanted(settings, kept_schema([source], settings), characters=100)
+    with pytest.raises(InvalidInput, match="must be readable, its text UTF-8, got .*t.parquet .*; write it again"):
+        list(portions(Part("part", source, Range(0, COUNT, 0, COUNT)), wanted))

@@ -31,15 +31,16 @@ def test_a_size_in_the_middle_checks_the_others():
     assert Capacity(POINTS[:2]).checks() == []
 
 
-def test_what_was_not_measured_is_not_planned():
+def test_what_was_not_measured_is_not_planned(tmp_path):
     with pytest.raises(InvalidInput, match=r"measured 1, 21, 51.*--texts 64"):
         Capacity(POINTS).core_s(64)
     with pytest.raises(InvalidInput, match="2 and 4 cores"):
         Capacity([POINTS[0], Measured(8, 4, 1, 1.0, 1.0)])
     with pytest.raises(InvalidInput, match="no cores"):
         Capacity([])
+    (tmp_path / "latency.json").write_text('{"kind": "latency"}')
     with pytest.raises(InvalidInput, match="'latency'"):
-        read_measured({"kind": "latency"}, name="latency.json")
+        read_measured(tmp_path / "latency.json")
 
 
 def test_a_plan_is_made_of_what_a_bench_wrote(tmp_path):

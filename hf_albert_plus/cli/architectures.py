@@ -10,7 +10,9 @@ from .stages import done, start
 
 
 def variants(
-    length: Annotated[int, typer.Option(min=1, help="Tokens of the sequence that FLOPs are counted for.")] = 128,
+    length: Annotated[
+        int, typer.Option(min=1, max=1 << 20, help="Tokens of the sequence that FLOPs are counted for.")
+    ] = 128,
     as_json: o.JsonOut = False,
 ) -> None:
     """List the named architectures with parameters, FLOPs and file size."""

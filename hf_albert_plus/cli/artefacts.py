@@ -71,7 +71,7 @@ def export(
     record = stage(directory, to=to, output=out, settings=settings, scorer=_scorer(data, task))
     if not as_json:
         for name, facts in record.result["exports"].items():
-            notes.print(_line(name, facts))
+            notes.print(_line(name, facts), markup=False)
     done(record, out, as_json=as_json)
 
 

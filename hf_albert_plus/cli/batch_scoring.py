@@ -41,10 +41,12 @@ def score(
     ] = 8192,
     cores: Annotated[
         int | None,
-        typer.Option(min=1, help="Of a worker. Default: this machine's; on a cluster, those of the smallest node."),
+        typer.Option(
+            min=1, max=4096, help="Of a worker. Default: this machine's; on a cluster, those of the smallest node."
+        ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes. Default: 1; on a cluster, as many as fit.")
+        int | None, typer.Option(min=1, max=100_000, help="Processes. Default: 1; on a cluster, as many as fit.")
     ] = None,
     address: Annotated[
         str | None,

@@ -71,11 +71,13 @@ def bench(
     json_file: o.JsonFile = None,
 ) -> None:
     """Time targets at fixed shapes or under real traffic, in turns, against a baseline."""
+    from hf_albert_plus.eval.settings import BenchSettings
     from hf_albert_plus.eval.shapes import parse_shapes
 
     from ..files import write_json
 
-    parsed = parse_shapes(shapes or _SHAPES)
+    BenchSettings(seconds=seconds, rate=tuple(rate or ()), max_length=max_length)
+    parsed = parse_shapes(_SHAPES if shapes is None else shapes)
     modes = [name for name, value in (("TARGET", targets), ("--peers", peers), ("--passes", passes)) if value]
     if len(modes) != 1:
         raise InvalidInput(
@@ -83,8 +85,6 @@ def bench(
             got=" and ".join(modes) or "none of them",
             repair="give one: albert-plus bench DIR:onnx-int8 --baseline DIR, or albert-plus bench --peers albert-base-v2",
         )
-    if not seconds > 0:
-        raise InvalidInput("--seconds must be greater than 0", got=seconds, repair="use --seconds 3")
     if device is DeviceChoice.cuda and (peers or passes or baseline):
         raise InvalidInput(
             "--device cuda times one DIR in all its ways",

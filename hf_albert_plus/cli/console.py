@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 if TYPE_CHECKING:
@@ -28,13 +29,22 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def printable(text: str, *, keep: str = "") -> str:
+    """Text that does to a terminal nothing but show: names may hold newlines, escapes and what rich takes for markup.
+
+    Args:
+        keep: control characters that are meant.
+    """
+    return escape("".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text))
+
+
 def print_rows(header: list[str], rows: list[list[str]], *, title: str | None = None) -> None:
     """A table as wide as it needs to be: a pipe or a narrow terminal must not cut numbers."""
-    table = RichTable(title=title, title_justify="left")
+    table = RichTable(title=None if title is None else printable(title), title_justify="left")
     for i, column in enumerate(header):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(printable(column, keep="\n"), justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     needed = Console(width=10_000).measure(table).maximum
     console = Console(highlight=False)
     Console(highlight=False, width=max(needed, console.width)).print(table)
@@ -48,4 +58,4 @@ def print_table(table: "Table", *, title: str) -> None:
     print_rows([column.replace(" ", "\n", 1) for column in header], cells, title=title)
 
 
-__all__ = ["notes", "print_json", "print_rows", "print_table", "quiet_libraries"]
+__all__ = ["notes", "print_json", "print_rows", "print_table", "printable", "quiet_libraries"]

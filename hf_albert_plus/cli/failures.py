@@ -10,12 +10,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from rich.markup import escape
-
 from .._version import __version__
 from ..errors import AlbertPlusError, InvalidInput
 from ..interrupts import STOPPED
-from .console import notes
+from .console import notes, printable
 
 # Exit codes: click's own for a command that is used wrongly, and that of sysexits.h for a fault of the program.
 USAGE, SOFTWARE = 2, 70
@@ -143,8 +141,7 @@ def _our_fault(error: Exception) -> str:
 
 
 def _say(message: str) -> None:
-    printable = message.encode("utf-8", "backslashreplace").decode()
-    notes.print(f"[bold red]error:[/] {escape(printable)}")
+    notes.print(f"[bold red]error:[/] {printable(message, keep=chr(10))}")
 
 
 __all__ = ["SOFTWARE", "USAGE", "as_known", "run_command"]

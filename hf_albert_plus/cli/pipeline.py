@@ -19,12 +19,12 @@ from ..distillation import (
 )
 from ..distillation.checks import check_phase, check_words
 from ..errors import InvalidInput, suggest
-from ..files import read_json, write_json
+from ..files import write_json
 from ..finetune import finetune, fits_positions
 from ..glue import Task, data_parent, get_task, load_split
 from ..records import Record, parent, run_stage
 from ..training import Precision, TrainSettings
-from .console import notes
+from .console import notes, printable
 
 if TYPE_CHECKING:
     from hf_albert_plus.eval.table import Table
@@ -54,6 +54,13 @@ class RunSettings:
     bench_seconds: float = 3.0
     precision: Precision = "auto"
     seed: int = 42
+
+    def __post_init__(self) -> None:
+        from hf_albert_plus.eval.settings import BenchSettings
+        from hf_albert_plus.eval.shapes import parse_shapes
+
+        BenchSettings(seconds=self.bench_seconds)
+        parse_shapes(self.shapes)
 
     @property
     def architecture(self) -> StudentSettings:
@@ -90,10 +97,14 @@ class Steps:
 
     def run(self, what: str, stage: Callable[[], Record]) -> Record:
         self.number += 1
-        notes.print(f"[bold]\\[{self.number}/{self.total}][/] {what}")
+        notes.print(f"[bold]\\[{self.number}/{self.total}][/] {printable(what)}")
         start = time.perf_counter()
         record = stage()
-        notes.print(f"  done before: {record.finished}" if record.reused else f"  {time.perf_counter() - start:.1f} s")
+        notes.print(
+            f"  done before: {printable(record.finished)}"
+            if record.reused
+            else f"  {time.perf_counter() - start:.1f} s"
+        )
         return record
 
 
@@ -302,6 +313,7 @@ class _Run:
 
     def report(self, tasks: list[Task], *, data_name: str) -> "Table":
         from hf_albert_plus.eval.cards import read_facts, write_card
+        from hf_albert_plus.eval.documents import read_latency, read_scores
         from hf_albert_plus.eval.report import report
         from hf_albert_plus.eval.table import build_table
 
@@ -313,8 +325,7 @@ class _Run:
         for task in tasks:
             for role in ROLES:
                 write_card(self.model(role, task), read_facts(output / "cards" / f"{role}-{task.name}.json"))
-        documents = [read_json(path, what="scores") for path in scores]
-        return build_table(documents, read_json(latency, what="latency"))
+        return build_table([read_scores(path) for path in scores], read_latency(latency))
 
 
 __all__ = ["STAGES", "RunSettings", "Steps", "run_pipeline", "stage_index"]

@@ -140,6 +140,9 @@ def bench_pretrain(
     json_file: o.JsonFile = None,
 ) -> None:
     """Time steps of pretraining on the CPU against transformers' own AlbertForPreTraining with its padded collator, in turns."""
+    from hf_albert_plus.eval.settings import BenchSettings
+
+    BenchSettings(seconds=seconds)
     from hf_albert_plus.eval.pretraining_step import bench_pretraining
 
     from ..files import write_json

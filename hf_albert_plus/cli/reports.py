@@ -121,11 +121,10 @@ def _is_pretrained(source: Path) -> bool:
 
 
 def _gather_pretraining(source: Path, scores: list[Path]) -> dict[str, Any]:
+    from hf_albert_plus.eval.documents import read_scores
     from hf_albert_plus.eval.pretraining_card import pretraining_facts
 
-    from ..files import read_json
-
-    return pretraining_facts(source, scores=[read_json(path, what="--scores") for path in scores])
+    return pretraining_facts(source, scores=[read_scores(path) for path in scores])
 
 
 def _gather(
@@ -133,9 +132,8 @@ def _gather(
 ) -> dict[str, Any]:
     """The facts of the model in a directory, found among the scores by its place."""
     from hf_albert_plus.eval.card import card_facts
+    from hf_albert_plus.eval.documents import read_latency, read_scores
     from hf_albert_plus.eval.table import build_table
-
-    from ..files import read_json
 
     if not scores or bench is None:
         raise InvalidInput(
@@ -143,8 +141,8 @@ def _gather(
             got="one of them",
             repair="add the other: albert-plus eval or bench, --json",
         )
-    documents = [read_json(path, what="--scores") for path in scores]
-    latency = read_json(bench, what="--bench")
+    documents = [read_scores(path) for path in scores]
+    latency = read_latency(bench)
     table = build_table(documents, latency, allow_different=allow_different)
     for document in documents:
         for row in document["rows"]:

@@ -22,10 +22,13 @@ def retrieve(
     json_file: o.JsonFile = None,
 ) -> None:
     """Search a task's validation split with two towers, its documents encoded once."""
+    from hf_albert_plus.eval.settings import EvalSettings
+
     from ..files import write_json
     from ..glue import get_task
 
     chosen = get_task(task)
+    EvalSettings(max_length=max_length)
     start(threads)
     from hf_albert_plus.eval.retrieval import retrieve as search
 

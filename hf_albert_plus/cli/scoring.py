@@ -43,10 +43,13 @@ def evaluate(
     json_file: o.JsonFile = None,
 ) -> None:
     """Score targets, or files of predictions, on a GLUE task's validation split, with intervals."""
+    from hf_albert_plus.eval.settings import EvalSettings
+
     from ..files import write_json
     from ..glue import get_task
 
     chosen = get_task(task)
+    EvalSettings(max_length=max_length, rounds=rounds)
     if bool(targets) == bool(predictions):
         raise InvalidInput(
             "eval scores targets or --predictions",
@@ -64,11 +67,12 @@ def evaluate(
         from hf_albert_plus.eval.targets import parse_targets
 
         parsed = parse_targets(targets or [], runs=True)
-        start(threads)
         from hf_albert_plus.eval.inference import parse_batching
-        from hf_albert_plus.eval.score import score_targets
 
         ways = tuple(parse_batching(text) for text in batching or ["length"])
+        start(threads)
+        from hf_albert_plus.eval.score import score_targets
+
         document = score_targets(
             parsed, data=data, task=chosen, max_length=max_length, batching=ways, rounds=rounds, threads=threads
         )
@@ -150,10 +154,12 @@ def submit(
 ) -> None:
     """Predict GLUE's test splits and write the zip that gluebenchmark.com takes."""
     from hf_albert_plus.eval.predictions import write_submission
+    from hf_albert_plus.eval.settings import EvalSettings
     from hf_albert_plus.eval.targets import parse_target
 
     from ..glue import TASKS, get_task
 
+    EvalSettings(max_length=max_length)
     chosen = {}
     for answer in answers:
         name, _, text = answer.partition("=")

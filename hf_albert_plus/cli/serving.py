@@ -101,6 +101,9 @@ def bench_serve(
     json_file: o.JsonFile = None,
 ) -> None:
     """Start a server and time it against the engine alone, in turns, on a task's sentences; then the latency of its requests."""
+    from hf_albert_plus.eval.settings import ServedSettings
+
+    ServedSettings(texts=texts, clients=clients, seconds=seconds, wait_ms=wait_ms, max_length=max_length)
     from hf_albert_plus.eval.served import BARE, SERVED, bench_served
     from hf_albert_plus.eval.targets import parse_target
     from hf_albert_plus.eval.traffic import Traffic
@@ -152,10 +155,10 @@ def capacity(
 ) -> None:
     """Plan how many servers a load needs, each at half its pace, from what one was measured to do."""
     from hf_albert_plus.eval.capacity import LOAD, Capacity, read_measured
+    from hf_albert_plus.eval.settings import PlanSettings
 
-    from ..files import read_json
-
-    found = Capacity([read_measured(read_json(path, what="a measurement"), name=str(path)) for path in measured])
+    PlanSettings(rate=rate, texts=texts)
+    found = Capacity([read_measured(path) for path in measured])
     servers = found.servers(rate=rate, texts=texts)
     plan: dict[str, Any] = {
         "core_ms_of_a_request": round(1e3 * found.core_s(texts), 3),

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.markup import escape
 
 from .. import processes
-from .console import notes, print_json, quiet_libraries
+from .console import notes, print_json, printable, quiet_libraries
 
 if TYPE_CHECKING:
     from ..training import TrainSettings
@@ -45,7 +44,7 @@ def done(record: Any, output: Path, *, as_json: bool) -> None:
         if value is not None and not isinstance(value, dict | list)
     )
     state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
-    notes.print(f"{record.stage} {state}: {escape(facts)}")
+    notes.print(f"{record.stage} {state}: {printable(facts)}")
     typer.echo(str(output))
 
 

@@ -109,7 +109,7 @@ def build(
         str, typer.Option(help="ISO 639 code, for where sentences end; none where each line is one.")
     ] = "en",
     column: Column = "text",
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes. Default: the cores.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=4096, help="Processes. Default: the cores.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of segments, labels and splits.")] = 42,
     as_json: o.JsonOut = False,
 ) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from ..errors import InvalidInput
+from ..input_files import first_line
 
 PART_BYTES = 8 << 20
 # A text without a blank line would be one document, whatever its size: it is cut at a line, and a line at a space.
@@ -29,6 +30,7 @@ class Part:
         size: bytes, for the progress bar; 0 where they are not known before.
         column: of jsonl, parquet and Hub rows, the one that holds the text.
         revision: commit of a Hub dataset, so that all workers, and a run that goes on, read the same.
+        option: that named the source, for the error.
     """
 
     source: str
@@ -38,6 +40,7 @@ class Part:
     size: int
     column: str = "text"
     revision: str | None = None
+    option: str = "--corpus"
 
     def documents(self) -> Iterator[list[str]]:
         """Every document that begins in this part, as its lines (paragraphs) without blank ones.
@@ -100,7 +103,7 @@ def _decode(raw: bytes, part: Part, position: int) -> str:
         return raw.decode("utf-8-sig" if position == 0 else "utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            "--corpus must be UTF-8",
+            f"{part.option} must be UTF-8",
             got=f"byte {raw[error.start]:#04x} at offset {position + error.start} of {part.source}",
             repair=f"convert it: iconv -f LATIN1 -t UTF-8 {part.source}",
         ) from None
@@ -119,24 +122,30 @@ def _of_jsonl(part: Part) -> Iterator[list[str]]:
 def _json(text: str, part: Part, position: int) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(
-            "--corpus *.jsonl must hold a JSON object a line",
-            got=f"{error} at offset {position} of {part.source}",
+            f"{part.option} *.jsonl must hold a JSON object a line",
+            got=f"{first_line(error)} at offset {position} of {part.source}",
             repair="mend or remove that line",
         ) from None
 
 
 def _of_parquet(part: Part) -> Iterator[list[str]]:
+    import pyarrow
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(part.source) as file:
-        _check_column(file.schema_arrow.names, part)
-        for batch in file.iter_batches(
-            batch_size=64, row_groups=range(part.start, part.end), columns=[part.column], use_threads=False
-        ):
-            for text in batch.column(0).to_pylist():
-                yield from _paragraphs(text, part)
+    try:
+        with pq.ParquetFile(part.source) as file:
+            _check_column(file.schema_arrow.names, part)
+            for batch in file.iter_batches(
+                batch_size=64, row_groups=range(part.start, part.end), columns=[part.column], use_threads=False
+            ):
+                for text in batch.column(0).to_pylist():
+                    yield from _paragraphs(text, part)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{part.option} *.parquet must be readable, its text UTF-8", got=f"{part.source} ({first_line(error)})", repair="write it again"
+        ) from None  # fmt: skip
 
 
 def _of_hub(part: Part) -> Iterator[list[str]]:
@@ -159,10 +168,10 @@ def _of_row(row: Any, part: Part) -> Iterator[list[str]]:
 
 
 def _check_column(names: list[str], part: Part) -> None:
-    if part.column not in names:
+    if names.count(part.column) != 1:
         raise InvalidInput(
             f"--column must be a column of {part.source}",
-            got=repr(part.column),
+            got=f"{part.column!r}, {'which several are called' if part.column in names else 'which none is called'}",
             repair=f"use one of {', '.join(names) or 'its columns; it has none'}",
         )
 
@@ -173,6 +182,15 @@ def _paragraphs(text: Any, part: Part) -> Iterator[list[str]]:
         raise InvalidInput(
             f"--column must hold text in {part.source}", got=type(text).__name__, repair="name the column that does"
         )
+    try:
+        if text is not None and not text.isascii():
+            text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"--column must hold text in {part.source}",
+            got="half of a surrogate pair, which is no character",
+            repair="mend or remove that row",
+        ) from None
     lines: list[str] = []
     size = 0
     for line in (text or "").splitlines():

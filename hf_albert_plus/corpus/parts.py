@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from ..errors import InvalidInput
 from ..files import file_sha256
+from ..input_files import first_line
 from ..progress import bar
 from ..records import Parent
 from .documents import PART_BYTES, Part, open_hub
@@ -51,12 +53,8 @@ def _of_file(path: Path, column: str, part_bytes: int) -> list[Part]:
     if kind == "parquet":
         return _of_parquet(path, column, part_bytes)
     size = path.stat().st_size
-    starts = range(0, size, part_bytes)
-    ends = [*starts[1:], size]
-    return [
-        Part(str(path), kind, start, end, size=end - start, column=column)
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    edges = [*range(0, size, part_bytes), size]
+    return [Part(str(path), kind, start, end, size=end - start, column=column) for start, end in pairwise(edges)]
 
 
 def _of_parquet(path: Path, column: str, part_bytes: int) -> list[Part]:
@@ -65,9 +63,9 @@ def _of_parquet(path: Path, column: str, part_bytes: int) -> list[Part]:
 
     try:
         groups = pq.read_metadata(path)
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(
-            "--corpus *.parquet must be Parquet", got=f"{path} ({error})", repair="write it again"
+            "--corpus *.parquet must be Parquet", got=f"{path} ({first_line(error)})", repair="write it again"
         ) from None
     sizes = [groups.row_group(i).total_byte_size for i in range(groups.num_row_groups)]
     parts, start = [], 0
@@ -87,7 +85,7 @@ def _of_hub(name: str, column: str) -> list[Part]:
     except Exception as error:  # whatever a dataset's host, format or name raises
         raise InvalidInput(
             "--corpus must be a file, a folder or a Hub dataset (ID or ID:CONFIG)",
-            got=f"{name} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})",
+            got=f"{name} ({type(error).__name__}: {first_line(error)})",
             repair="check the path or the name",
         ) from None
     return [Part(name, "hub", index, index + 1, size=0, column=column, revision=revision) for index in range(shards)]

@@ -82,6 +82,10 @@ def _check(method: Method, name: str, value: Any) -> None:
             got=repr(value),
             repair=f"use --set {name}={default}",
         )
+    if not isinstance(value, bool | str) and not abs(value) <= _LARGEST:
+        raise InvalidInput(
+            f"--set {name} must be a number up to {_LARGEST:,}", got=value, repair=f"use --set {name}={default}"
+        )
     positive = name == "temperature" or name.endswith(("_heads", "learning_rate"))
     share = name.endswith("_share")
     if not isinstance(value, bool | str) and (
@@ -94,6 +98,7 @@ def _check(method: Method, name: str, value: Any) -> None:
         raise InvalidInput(f"--set {name} must {rule}", got=value, repair=f"use --set {name}={default}")
 
 
+_LARGEST = 1_000_000
 _KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
 
 

@@ -8,8 +8,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
+from ..corpus.documents import Part
 from ..errors import InvalidInput
 from ..glue import Task, encode, load_split
+from ..input_files import check_file
 from ..pretraining.masking import IGNORED, Masking
 
 if TYPE_CHECKING:
@@ -49,8 +51,7 @@ def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int
     """
     from datasets import Dataset
 
-    if not path.is_file():
-        raise InvalidInput("--text must be a text file", got=str(path), repair="check the path")
+    check_file(path, what="--text")
 
     def blocks() -> Iterator[dict[str, Any]]:
         for document in documents(path):
@@ -65,17 +66,14 @@ def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int
 
 
 def documents(path: Path) -> Iterator[str]:
-    """The documents of a text file: runs of lines between blank ones."""
-    lines: list[str] = []
-    with path.open(encoding="utf-8") as stream:
-        for line in stream:
-            if line.strip():
-                lines.append(line.strip())
-            elif lines:
-                yield "\n".join(lines)
-                lines = []
-    if lines:
-        yield "\n".join(lines)
+    """The documents of a text file: runs of lines between blank ones, those of an endless run in several.
+
+    Raises:
+        InvalidInput: bytes that are not UTF-8.
+    """
+    size = path.stat().st_size
+    part = Part(str(path), "text", 0, size, size=size, option="--text")
+    yield from map("\n".join, part.documents())
 
 
 class Collator:

@@ -66,7 +66,7 @@ class PretrainSettings(TrainSettings):
 def published_learning_rate(optimizer: str, *, batch_size: int) -> float:
     """Of the paper that the optimizer's settings are from: ALBERT's 1.76e-3 for 4,096 rows, which follows the square root of the rows
     (You et al. 2019, table 4), and BERT's 1e-4 for 256."""
-    return 1.76e-3 * math.sqrt(batch_size / 4096) if optimizer == "lamb" else 1e-4
+    return 1.76e-3 * math.sqrt(max(batch_size, 1) / 4096) if optimizer == "lamb" else 1e-4
 
 
 def chooser(settings: PretrainSettings, tokenizer: Any) -> Any:

@@ -7,6 +7,7 @@ import pyarrow
 import pyarrow.parquet as pq
 
 from ..errors import InvalidInput, suggest
+from ..input_files import first_line
 from .settings import ScoreSettings
 from .sources import Source
 
@@ -21,9 +22,9 @@ def open_parquet(source: Source) -> pq.ParquetFile:
     """
     try:
         return pq.ParquetFile(source.file, buffer_size=_PAGES, pre_buffer=False)
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(
-            "--input *.parquet must be Parquet", got=f"{source.path} ({error})", repair="write it again"
+            "--input *.parquet must be Parquet", got=f"{source.path} ({first_line(error)})", repair="write it again"
         ) from None
 
 
@@ -51,10 +52,14 @@ def _of_parquet(source: Source, settings: ScoreSettings) -> pyarrow.Schema:
     with open_parquet(source) as file:
         schema = file.schema_arrow
     for column, option in _asked(settings):
-        if schema.names.count(column) != 1:
+        if column not in schema.names:
             raise InvalidInput(
                 f"{option} must be a column of {source.path}", got=repr(column), repair=suggest(column, schema.names)
             )
+        if schema.names.count(column) > 1:
+            raise InvalidInput(
+                f"{option} must be one column of {source.path}", got=f"{column!r}, which several are called", repair="rename the others"
+            )  # fmt: skip
     for column in settings.text_columns:
         if not _is_text(schema.field(column).type):
             raise InvalidInput(

@@ -86,7 +86,12 @@ def _as_text(name: str, value: Any, where: str) -> str | None:
     """A kept value: text as it is, all others as JSON."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise InvalidInput(
+            f"{name!r} must be JSON in {where}", got="one that nests too deeply", repair="mend or remove that row"
+        ) from None
     check_characters(name, text, where)
     return text
 

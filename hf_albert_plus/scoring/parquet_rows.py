@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow
 
 from ..errors import InvalidInput
+from ..input_files import first_line
 from .columns import open_parquet
 from .plan import Part
 from .rows import Rows, Wanted
@@ -34,10 +35,10 @@ def parquet_rows(part: Part, wanted: Wanted) -> Iterator[Rows]:
                 position += batch.num_rows
                 if position >= end:
                     return
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidInput(
-                "--input *.parquet must be readable", got=f"{part.source.path} ({error})", repair="write it again"
-            ) from None
+                "--input *.parquet must be readable, its text UTF-8", got=f"{part.source.path} ({first_line(error)})", repair="write it again"
+            ) from None  # fmt: skip
 
 
 def _rows(batch: pyarrow.RecordBatch, first: int, part: Part, wanted: Wanted) -> Rows:
@@ -47,6 +48,8 @@ def _rows(batch: pyarrow.RecordBatch, first: int, part: Part, wanted: Wanted) ->
         for number, values in enumerate(zip(*columns, strict=True), start=first)
     ]
     kept = [batch.column(name).cast(field.type) for name, field in zip(wanted.settings.kept, wanted.kept, strict=True)]
+    for column in kept:
+        column.validate(full=True)
     numbers = list(range(first, first + batch.num_rows))
     return Rows(numbers, texts, pyarrow.Table.from_arrays(kept, schema=wanted.kept))
 

@@ -1,9 +1,11 @@
 """SentencePiece models as transformers' AlbertTokenizer."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
+from ..input_files import check_file, first_line
 
 # Below any sum of scores: such a piece is never on the best path.
 _NEVER = -1e4
@@ -24,14 +26,13 @@ def read_sentencepiece(model: Path) -> Any:
     from transformers import AlbertTokenizer
     from transformers.utils import sentencepiece_model_pb2_new
 
+    check_file(model, what="MODEL")
     proto: Any = vars(sentencepiece_model_pb2_new)["ModelProto"]()
     try:
         proto.ParseFromString(model.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
-        raise InvalidInput("MODEL must be an existing file", got=str(model), repair="check the path") from None
     except DecodeError as error:
         raise InvalidInput(
-            "MODEL must be a SentencePiece model", got=f"{model} ({error})", repair="give a spiece.model"
+            "MODEL must be a SentencePiece model", got=f"{model} ({first_line(error)})", repair="give a spiece.model"
         ) from None
     specials = [piece.piece for piece in proto.pieces[: len(SPECIALS)]]
     if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM or specials != list(SPECIALS):
@@ -43,12 +44,23 @@ def read_sentencepiece(model: Path) -> Any:
     vocabulary = [
         (piece.piece, _NEVER if _ends_in_number_comma(piece.piece) else piece.score) for piece in proto.pieces
     ]
-    return AlbertTokenizer(
-        vocab=vocabulary,
-        _spm_precompiled_charsmap=proto.normalizer_spec.precompiled_charsmap,
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        model_max_length=512,
-    )
+    if len(dict(vocabulary)) < len(vocabulary) or not all(math.isfinite(score) for _, score in vocabulary):
+        raise InvalidInput(
+            "MODEL must have pieces that differ, and finite scores", got=model, repair="make one with albert-plus tokenizer train"
+        )  # fmt: skip
+    try:
+        return AlbertTokenizer(
+            vocab=vocabulary,
+            _spm_precompiled_charsmap=proto.normalizer_spec.precompiled_charsmap,
+            model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+            model_max_length=512,
+        )
+    except Exception as error:  # the tokenizers library raises no narrower one
+        raise InvalidInput(
+            "MODEL must be one that the tokenizers library reads",
+            got=f"{model} ({first_line(error)})",
+            repair="make one with albert-plus tokenizer train",
+        ) from None
 
 
 SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")

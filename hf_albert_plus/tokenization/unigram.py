@@ -17,6 +17,8 @@ _USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _COVERAGE = 0.99995
 # SentencePiece leaves out lines of more than 4,192 bytes.
 _LONGEST_LINE = 4000
+# A space as it is and as SentencePiece writes it, and what stands for what was no character.
+_NO_LETTERS = {" ", "▁", "\ufffd"}
 
 
 def train_unigram(lines: Iterable[str], *, vocab_size: int, sample: int, seed: int) -> tuple[Any, bytes]:
@@ -39,14 +41,14 @@ def train_unigram(lines: Iterable[str], *, vocab_size: int, sample: int, seed: i
         ]
     )
     sentencepiece.set_random_generator_seed(seed)
+    drawn = draw_lines((normalise.normalize_str(line) for line in lines), characters=sample, seed=seed)
+    _check_letters(drawn, sentencepiece)
     with tempfile.TemporaryDirectory() as directory:
         model = Path(directory) / "spiece.model"
         with model.open("wb") as stream:
             try:
                 sentencepiece.SentencePieceTrainer.train(
-                    sentence_iterator=iter(
-                        draw_lines((normalise.normalize_str(line) for line in lines), characters=sample, seed=seed)
-                    ),
+                    sentence_iterator=iter(drawn),
                     model_writer=stream,
                     model_type="unigram",
                     vocab_size=vocab_size,
@@ -86,6 +88,21 @@ def draw_lines(lines: Iterable[str], *, characters: int, seed: int) -> list[str]
         while size > characters and len(kept) > 1:
             size -= len(heapq.heappop(kept)[2])
     return [part for _, _, part in sorted(kept, key=lambda item: item[1])]
+
+
+def _check_letters(lines: Iterable[str], sentencepiece: Any) -> None:
+    """Refuses text of which its normalisation leaves nothing: SentencePiece would end the process.
+
+    Raises:
+        InvalidInput: such text.
+    """
+    normalizer = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc")
+    if not any(set(normalizer.normalize(line)) - _NO_LETTERS for line in lines):
+        raise InvalidInput(
+            "--corpus must hold text",
+            got="none but spaces and control characters",
+            repair="check the files, or name the --column of text",
+        )
 
 
 def _parts(line: str) -> Iterator[str]:

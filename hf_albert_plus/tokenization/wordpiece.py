@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..errors import InvalidInput
+
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PREFIX = "##"
+# Longer words are unknown to the tokenizer, whatever its vocabulary.
+_LONGEST_WORD = 100
 # Characters, at the beginning of words and within them; rarer ones are unknown.
 _LARGEST_ALPHABET = 2000
 
@@ -15,6 +19,9 @@ def train_wordpiece(lines: Callable[[], Iterable[str]], *, vocab_size: int, max_
 
     Args:
         lines: gives the text anew each time it is called.
+
+    Raises:
+        InvalidInput: there are no words in it.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -23,11 +30,16 @@ def train_wordpiece(lines: Callable[[], Iterable[str]], *, vocab_size: int, max_
 
     def words() -> Iterator[list[str]]:
         for line in lines():
-            yield [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(line))]
+            split = pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(line))
+            yield [word for word, _ in split if len(word) <= _LONGEST_WORD]
 
     counts: Counter[str] = Counter()
     for line in words():
         counts.update(piece for word in line for piece in _characters(word))
+    if not counts:
+        raise InvalidInput(
+            "--corpus must hold text", got="no words", repair="check the files, or name the --column of text"
+        )
     frequent = sorted(counts, key=lambda piece: (-counts[piece], piece))[:_LARGEST_ALPHABET]
     # The trainer numbers what it meets in no fixed order, and merges pairs of the same count by number: it gets the
     # characters' numbers from here, and no others.

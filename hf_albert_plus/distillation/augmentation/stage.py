@@ -7,7 +7,7 @@ from random import Random
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, check_values
 from ...files import late_errors
 from ...glue import Task, data_parent, load_split
 from ...glue.tsv import tsv_file
@@ -39,14 +39,13 @@ class AugmentSettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        for name, valid, rule, repair in (
-            ("copies", self.copies >= 1, "at least 1", "20"),
+        check_values(
+            self,
+            ("copies", 1 <= self.copies <= 10_000, "from 1 to 10000", "20"),
             ("probability", 0 < self.probability <= 1, "greater than 0 and at most 1", "0.4"),
-            ("candidates", self.candidates >= 1, "at least 1", "15"),
+            ("candidates", 1 <= self.candidates <= 10_000, "from 1 to 10000", "15"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
-        ):
-            if not valid:
-                raise InvalidInput(f"--{name} must be {rule}", got=getattr(self, name), repair=f"use --{name} {repair}")
+        )
 
     def describe(self) -> dict[str, Any]:
         return asdict(self)
