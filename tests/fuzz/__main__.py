@@ -20,14 +20,19 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="this case alone")
     parser.add_argument("--report", type=Path)
     given = parser.parse_args()
-    numbers = [given.case] if given.case is not None else [number for number in numbers_of(given.verb, count=given.first + given.cases)][given.first :]
+    numbers = [given.case] if given.case is not None else list(numbers_of(given.verb, count=given.first + given.cases))
+    numbers = numbers if given.case is not None else numbers[given.first :]
     done = 0
 
     def tell(answer: dict[str, Any]) -> None:
         nonlocal done
         done += 1
         if answer["failure"]:
-            print(f"{done} case {answer['number']}: {answer['group']}: {answer['command'][:160]}", file=sys.stderr, flush=True)
+            print(
+                f"{done} case {answer['number']}: {answer['group']}: {answer['command'][:160]}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     with workplace() as work:
         verbs = list(dict.fromkeys(list(VERBS)[number % len(VERBS)] for number in numbers))

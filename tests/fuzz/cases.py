@@ -45,7 +45,7 @@ class Case:
     @property
     def title(self) -> str:
         value = self.value if len(self.value) < 80 else f"{self.value[:40]}… ({len(self.value)} characters)"
-        return f"{self.verb}: {self.kind} {self.where} {ascii(value)}"
+        return f"{self.verb}: {self.kind} {self.where} {value!a}"
 
 
 def valid_cases(verbs: Iterable[str]) -> list[Case]:
@@ -83,7 +83,9 @@ def _of_verb(inputs: Path, verb: str, seed: int) -> dict[str, list[Case]]:
         for parameter in parameters:
             options.append(list(_of_option(verb, line, words, parameter, parameters)))
         for file in _files(inputs, verb, words):
-            spoils = [Case(0, verb, line, words, "file", Path(file).name, how, file=file) for how in spoils_of(Path(file))]
+            spoils = [
+                Case(0, verb, line, words, "file", Path(file).name, how, file=file) for how in spoils_of(Path(file))
+            ]
             files.append(spoils)
         if any(parameter.name in ("out", "output") for parameter in parameters) and "out" in words:
             states.append([Case(0, verb, line, words, "state", state) for state in (*FRESH, *FINISHED)])

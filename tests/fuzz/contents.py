@@ -9,7 +9,26 @@ from random import Random
 from typing import Any
 
 Spoil = Callable[[bytes, Random], bytes]
-_WRONG = [None, True, -1, 0, 10**30, 1.5, "", "x", "\ud800", [], {}, [[]], {"x": {}}, float("nan"), float("inf"), [None], "../../x", "a" * 10_000]
+_WRONG = [
+    None,
+    True,
+    -1,
+    0,
+    10**30,
+    1.5,
+    "",
+    "x",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"x": {}},
+    float("nan"),
+    float("inf"),
+    [None],
+    "../../x",
+    "a" * 10_000,
+]
 _DEEP = 100_000
 
 

@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 from random import Random
 
-TINY = {"hidden_size": 16, "embedding_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+TINY = {
+    "hidden_size": 16,
+    "embedding_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 ROWS = {"train": 24, "validation": 16, "test": 8}
 SERVED = ((1, 400.0), (51, 2040.0))
 
@@ -31,7 +37,9 @@ def _tokenizers_and_text() -> None:
 
     random = Random(0)
     pairs = [pretraining_pair(random) for _ in range(400)]
-    train_wordpiece(lambda: [" ".join(pair) for pair in pairs], vocab_size=200, max_length=64).save_pretrained("tokenizer")
+    train_wordpiece(lambda: [" ".join(pair) for pair in pairs], vocab_size=200, max_length=64).save_pretrained(
+        "tokenizer"
+    )
     Path("text.txt").write_text("\n\n".join("\n".join(pair) for pair in pairs[:60]) + "\n")
     Path("texts.tsv").write_text("\n".join("\t".join(pair) for pair in pairs[:8]) + "\n")
     sentencepiece.SentencePieceTrainer.train(
@@ -58,7 +66,9 @@ def _tasks() -> None:
     rows = pyarrow.parquet.read_table("glue-sst2/sst2/validation-00000-of-00001.parquet")
     pyarrow.parquet.write_table(rows, "rows.parquet")
     texts = rows["sentence"].to_pylist()
-    Path("rows.jsonl").write_text("".join(json.dumps({"text": text, "number": n}) + "\n" for n, text in enumerate(texts)))
+    Path("rows.jsonl").write_text(
+        "".join(json.dumps({"text": text, "number": n}) + "\n" for n, text in enumerate(texts))
+    )
     Path("rows.txt").write_text("".join(f"{text}\n" for text in texts))
     Path("predictions.tsv").write_text("index\tprediction\n" + "".join(f"{n}\t{n % 2}\n" for n in range(len(texts))))
 
@@ -72,7 +82,9 @@ def _models() -> None:
 
     tokenizer = AutoTokenizer.from_pretrained("tokenizer")
     size = {**TINY, "vocab_size": len(tokenizer), "max_position_embeddings": 64}
-    config = BertConfig(**{name: value for name, value in size.items() if name != "embedding_size"}, pad_token_id=tokenizer.pad_token_id)
+    config = BertConfig(
+        **{name: value for name, value in size.items() if name != "embedding_size"}, pad_token_id=tokenizer.pad_token_id
+    )
     torch.manual_seed(0)
     models = {
         "encoder": BertModel(config),
@@ -99,19 +111,28 @@ def _exports() -> None:
     export(Path("classifier"), to=["onnx", "onnx-int8"], output=Path("exported"))
 
 
+def _albert_plus(line: str) -> None:
+    from tests.conftest import invoke
+
+    invoke(*line.split())
+
+
 def _measurements() -> None:
     from hf_albert_plus.eval import latency, timing
-    from tests.conftest import invoke
 
     latency.measure_process = lambda target, **options: dict(PROCESS)
     timing.ROUNDS, timing.PATIENCE, timing.SETTLE_S = 4, 0, 0.0
-    invoke(*"eval exported exported:onnx-int8 --task sst2 --data glue-sst2 --max-length 32 --threads 1 --json scores.json".split())
-    invoke(*"bench exported:onnx-int8 --baseline exported --shapes 1x8 --seconds 0.01 --threads 1 --json latency.json".split())
+    _albert_plus(
+        "eval exported exported:onnx-int8 --task sst2 --data glue-sst2 --max-length 32 --threads 1 --json scores.json"
+    )
+    _albert_plus(
+        "bench exported:onnx-int8 --baseline exported --shapes 1x8 --seconds 0.01 --threads 1 --json latency.json"
+    )
     shutil.copytree("exported", "carded")
     for name in ("scores", "latency"):
         text = Path(f"{name}.json").read_text().replace('"exported"', '"carded"')
         Path(f"{name}-carded.json").write_text(text)
-    invoke(*"card carded --scores scores-carded.json --bench latency-carded.json".split())
+    _albert_plus("card carded --scores scores-carded.json --bench latency-carded.json")
     for texts, pace in SERVED:
         document = {
             "kind": "served", "texts_a_request": texts, "environment": {"cores": 2}, "throughput": {"served": {"items_per_s": pace}},

@@ -11,7 +11,7 @@ from tests.fuzz.states import is_kept
 from tests.fuzz.values import is_much
 
 _SAID = re.compile(r"error:|Error|Usage:", re.IGNORECASE)
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_FRAME = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
 _OURS = re.compile(r"/(hf_albert_plus|export|eval)/(?!.*site-packages)")
 _NOT_PRINTED = re.compile(r"[\s│╭╮╰╯─'\"\\]+")
 
@@ -40,8 +40,13 @@ class Ended:
 def judge(ended: Ended) -> dict[str, Any]:
     """The case's number, outcome ("0", "refused", "other"), failure if any with where it comes from, and whether it names the value."""
     case, code, said = ended.case, ended.code, ended.text("stderr")
-    trace = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in sorted((ended.folder / "tmp").glob("albert-plus-*.txt")))
+    trace = "\n".join(
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted((ended.folder / "tmp").glob("albert-plus-*.txt"))
+    )
     failure = _failure(ended, said, trace)
+    if code is None and failure and (ended.folder / "where").is_file():
+        trace = _turned(ended.text("where"))
     return {
         "number": case.number,
         "outcome": "0" if code == 0 else "refused" if code == 2 else "other",
@@ -53,6 +58,12 @@ def judge(ended: Ended) -> dict[str, Any]:
         "said": _cut(_frames(trace) if trace else said),
         "names": _names_value(ended, said) if code == 2 else None,
     }
+
+
+def _turned(stack: str) -> str:
+    """A stack of faulthandler, whose innermost frame comes first, as a traceback has it."""
+    frames = [line for line in stack.partition("(most recent call first)")[2].splitlines() if _FRAME.search(line)]
+    return "\n".join([*frames[::-1], "DoesNotEnd: "])
 
 
 def _failure(ended: Ended, said: str, trace: str) -> str | None:
@@ -82,11 +93,15 @@ def _failure(ended: Ended, said: str, trace: str) -> str | None:
 def _not_json(ended: Ended) -> str | None:
     """What was promised as JSON and is none, or has numbers that are not finite."""
     here = ended.folder / "here"
-    texts = {path.name: path for path in (here / "result.json", here / "out" / "record.json", here / "out" / "report.json")}
-    contents = {name: path.read_text(encoding="utf-8") for name, path in texts.items() if path.is_file() and ended.case.kind != "state"}
+    texts = {
+        path.name: path for path in (here / "result.json", here / "out" / "record.json", here / "out" / "report.json")
+    }
+    contents = {
+        name: path.read_bytes() for name, path in texts.items() if path.is_file() and ended.case.kind != "state"
+    }
     stdout = ended.text("stdout")
     if ended.words[-1] == "--json" and stdout.strip():
-        contents["stdout"] = stdout
+        contents["stdout"] = stdout.encode()
     for name, text in contents.items():
         try:
             json.loads(text, parse_constant=_refuse)
@@ -124,14 +139,22 @@ def _names_value(ended: Ended, said: str) -> bool | None:
     if not plain:
         return None
     text = _NOT_PRINTED.sub("", ascii(said))
-    held = [case.where] if case.kind == "option" else [Path(case.file).parent.name, case.file.partition("/")[0]] if case.kind == "file" else []
+    held = (
+        [case.where]
+        if case.kind == "option"
+        else [Path(case.file).parent.name, case.file.partition("/")[0]]
+        if case.kind == "file"
+        else []
+    )
     return any(_NOT_PRINTED.sub("", one) in text for one in (plain, *held) if one)
 
 
 def _quoted(word: str) -> str:
     import shlex
 
-    return ascii(word) if not word.isprintable() else shlex.quote(word if len(word) < 200 else f"{word[:60]}…{len(word)}")
+    return (
+        ascii(word) if not word.isprintable() else shlex.quote(word if len(word) < 200 else f"{word[:60]}…{len(word)}")
+    )
 
 
 def _cut(text: str) -> str:

@@ -25,7 +25,10 @@ def report(found: Found, *, seed: int) -> str:
         *[_group(name, of_group, seed) for name, of_group in _grouped(wrong).items()],
     ]
     if unnamed:
-        parts.append("## Messages that do not name the value or its file\n\n" + "\n".join(f"- case {case.number}: {case.title}: {_last(answer)}" for case, answer in unnamed))
+        parts.append(
+            "## Messages that do not name the value or its file\n\n"
+            + "\n".join(f"- case {case.number}: {case.title}: {_last(answer)}" for case, answer in unnamed)
+        )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -40,14 +43,18 @@ def _table(found: Found) -> str:
         counts[case.verb]["failures"] += bool(answer["failure"])
     columns = [f"{kind} {outcome}" for kind in _KINDS for outcome in ("0", "refused", "other")] + ["failures"]
     lines = [f"| verb | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
-    lines += [f"| {verb} | {' | '.join(str(row[column]) for column in columns)} |" for verb, row in sorted(counts.items())]
+    lines += [
+        f"| {verb} | {' | '.join(str(row[column]) for column in columns)} |" for verb, row in sorted(counts.items())
+    ]
     return "\n".join(lines)
 
 
 def _grouped(wrong: Found) -> dict[str, Found]:
     groups: dict[str, Found] = defaultdict(list)
     for case, answer in wrong:
-        name = answer["group"] if answer["group"] != answer["failure"] else f"{answer['failure']}: {case.verb} {case.kind}"
+        name = (
+            answer["group"] if answer["group"] != answer["failure"] else f"{answer['failure']}: {case.verb} {case.kind}"
+        )
         groups[name].append((case, answer))
     return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
 
@@ -57,7 +64,8 @@ def _group(name: str, of_group: Found, seed: int) -> str:
     others = "; ".join(f"{other.number} {other.title}" for other, _ in of_group if other is not case)
     lines = [
         f"## {name} ({len(of_group)})",
-        f"{answer['failure']}, exit {answer['code']}, {answer['seconds']} s: {case.title}" + (f" of {case.file}" if case.file else ""),
+        f"{answer['failure']}, exit {answer['code']}, {answer['seconds']} s: {case.title}"
+        + (f" of {case.file}" if case.file else ""),
         f"    python -m tests.fuzz --seed {seed} --case {case.number}",
         f"    {answer['command']}",
         "```\n" + answer["said"].strip() + "\n```",

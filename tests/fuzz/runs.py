@@ -37,7 +37,9 @@ def workplace() -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def run_cases(cases: Iterable[Case], work: Path, *, tell: Callable[[dict[str, Any]], None] = lambda answer: None) -> list[tuple[Case, dict[str, Any]]]:
+def run_cases(
+    cases: Iterable[Case], work: Path, *, tell: Callable[[dict[str, Any]], None] = lambda answer: None
+) -> list[tuple[Case, dict[str, Any]]]:
     """Every case with what was found, in their order."""
     waiting, lock = iter(list(cases)), threading.Lock()
     found: list[tuple[Case, dict[str, Any]]] = []
@@ -96,7 +98,8 @@ class _Worker:
         return line
 
     def __exit__(self, *error: object) -> None:
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()

@@ -1,9 +1,8 @@
 """What a warm process imports beforehand, and what it replaces: clusters, servers and clocks, which start only after all has been checked."""
 
-import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -50,10 +49,8 @@ def _imported(name: str) -> None:
 
     from hf_albert_plus.errors import AlbertPlusError
 
-    try:
+    with suppress(ImportError, AlbertPlusError):  # of an extra that is not installed: what needs it says so
         importlib.import_module(name)
-    except (ImportError, AlbertPlusError):
-        pass  # of an extra that is not installed: what needs it says so
 
 
 def _replace() -> None:

@@ -32,7 +32,10 @@ def _keep(folder: Path) -> None:
 
 def is_kept(folder: Path) -> bool:
     """Whether every precious file is as it was."""
-    return all((path / "keep.txt").is_file() and (path / "keep.txt").read_text() == PRECIOUS for path in _precious(folder))
+    return all(
+        (path / "keep.txt").is_file() and (path / "keep.txt").read_bytes() == PRECIOUS.encode()
+        for path in _precious(folder)
+    )
 
 
 def _precious(folder: Path) -> list[Path]:

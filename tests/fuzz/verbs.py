@@ -32,7 +32,10 @@ VERBS: dict[str, list[str]] = {
     "prune": [f"--model {{in}}/classifier --examples 8 {_TRAIN}"],
     "calibrate": ["--model {in}/exits --data {in}/glue-sst2 --task sst2 --max-length 16 --threads 1 --out out"],
     "sparsify": [f"--model {{in}}/classifier {_TRAIN}"],
-    "qat": [f"--model {{in}}/classifier {_TRAIN}", f"--model {{in}}/classifier --bits 2,4 --budget 0.01 --draws 2 --examples 4 {_TRAIN}"],
+    "qat": [
+        f"--model {{in}}/classifier {_TRAIN}",
+        f"--model {{in}}/classifier --bits 2,4 --budget 0.02 --draws 2 --examples 4 {_TRAIN}",
+    ],
     "export": [
         "{in}/classifier --to onnx --threads 1 --out out",
         "{in}/exported --to onnx-qdq --texts {in}/texts.tsv --examples 4 --threads 1 --out out",
@@ -42,7 +45,9 @@ VERBS: dict[str, list[str]] = {
         "{in}/exported --task sst2 --data {in}/glue-sst2 --max-length 32 --batching file:4 --rounds 2 --threads 1",
         "--predictions {in}/predictions.tsv --task sst2 --data {in}/glue-sst2 --json result.json",
     ],
-    "retrieve": ["{in}/twin --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --index index.safetensors --json result.json"],
+    "retrieve": [
+        "{in}/twin --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --index index.safetensors --json result.json"
+    ],
     "submit": ["sst2={in}/exported:onnx --data {in}/glue-sst2 --max-length 32 --threads 1 --out out.zip"],
     "bench": [
         "{in}/exported:onnx-int8 --baseline {in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json",
@@ -56,9 +61,13 @@ VERBS: dict[str, list[str]] = {
         f"--corpus {{in}}/text.txt --tokenizer {{in}}/tokenizer --language none --max-length 16 --held-out 0.2 --out out {_ARCHITECTURE} "
         "--batch-size 8 --epochs 0.1 --evaluations 1 --precision fp32 --threads 1",
     ],
-    "bench-pretrain": [f"--corpus {{in}}/corpus {_ARCHITECTURE} --batch-size 1 --seconds 0.01 --precision fp32 --threads 1 --json result.json"],
+    "bench-pretrain": [
+        f"--corpus {{in}}/corpus {_ARCHITECTURE} --batch-size 1 --seconds 0.01 --precision fp32 --threads 1 --json result.json"
+    ],
     "serve": ["{in}/exported:onnx-int8 --port 18765 --streams 1 --token-file {in}/token.txt"],
-    "bench-serve": ["{in}/exported:onnx-int8 --data {in}/glue-sst2 --task sst2 --texts 4 --clients 1 --seconds 1 --max-length 16 --json result.json"],
+    "bench-serve": [
+        "{in}/exported:onnx-int8 --data {in}/glue-sst2 --task sst2 --texts 4 --clients 1 --seconds 1 --max-length 16 --json result.json"
+    ],
     "capacity": ["{in}/served-1.json {in}/served-51.json --rate 490 --texts 11 --json"],
     "score": [
         "--input {in}/rows.parquet --text-column sentence --keep label=gold --engine {in}/exported:onnx-int8 --cores 1 --output out",
@@ -69,7 +78,9 @@ VERBS: dict[str, list[str]] = {
         "--corpus {in}/rows.jsonl --vocab-size 60 --out out",
     ],
     "tokenizer import": ["{in}/spiece.model --out out"],
-    "corpus build": ["--corpus {in}/text.txt --tokenizer {in}/tokenizer --max-length 32 --language none --held-out 0.2 --workers 1 --out out"],
+    "corpus build": [
+        "--corpus {in}/text.txt --tokenizer {in}/tokenizer --max-length 32 --language none --held-out 0.2 --workers 1 --out out"
+    ],
 }
 # Inputs of which a verb gets a copy in the directory that it runs in: it writes there, or finds it by that name.
 COPIED = {"report": ["carded"], "card": ["carded"]}
@@ -98,7 +109,11 @@ class Parameter:
 
     @property
     def choices(self) -> list[str]:
-        return [choice.value for choice in self.kind] if isinstance(self.kind, type) and issubclass(self.kind, Enum) else []
+        return (
+            [choice.value for choice in self.kind]
+            if isinstance(self.kind, type) and issubclass(self.kind, Enum)
+            else []
+        )
 
 
 def declared() -> dict[str, list[Parameter]]:

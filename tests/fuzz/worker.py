@@ -1,5 +1,6 @@
 """A warm process that forks for each case: `python -m tests.fuzz.worker WORK` reads cases from stdin, a JSON object a line, and answers each."""
 
+import faulthandler
 import json
 import os
 import resource
@@ -7,9 +8,12 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import psutil
 
 from tests.fuzz import stand_ins
 from tests.fuzz.cases import Case
@@ -109,18 +113,23 @@ def _forked(words: list[str], folder: Path, cwd: Path) -> tuple[int | None, floa
         if pid:
             _kill(child)
             return os.waitstatus_to_exitcode(status), seconds
-        if seconds > DEADLINE_S:
+        if seconds > DEADLINE_S and _is_late(child, seconds):
             _kill(child)
             os.waitpid(child, 0)
             return None, seconds
         time.sleep(0.005)
 
 
+def _is_late(child: int, seconds: float) -> bool:
+    """Whether a case had its seconds of a processor, or waits for something else than one."""
+    times = psutil.Process(child).cpu_times()
+    spent = times.user + times.system
+    return not DEADLINE_S / 4 < spent < DEADLINE_S or seconds > 3 * DEADLINE_S
+
+
 def _kill(group: int) -> None:
-    try:
+    with suppress(ProcessLookupError):  # where all of it has ended
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # all of it has ended
 
 
 def _command(words: list[str], folder: Path, cwd: Path) -> None:
@@ -132,6 +141,7 @@ def _command(words: list[str], folder: Path, cwd: Path) -> None:
             file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(file, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        faulthandler.dump_traceback_later(DEADLINE_S - 1, file=(folder / "where").open("w"))
         os.chdir(cwd)
         os.environ["TMPDIR"] = str(folder / "tmp")
         pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
