@@ -135,7 +135,7 @@ def _names_value(ended: Ended, said: str) -> bool | None:
     """Whether the message names the value, or the file that it is about. None where there is nothing to name."""
     case = ended.case
     sought = case.value if case.kind == "option" else Path(case.file).name if case.kind == "file" else "out"
-    plain = _NOT_PRINTED.sub("", ascii(sought)[1:-1])[:40]
+    plain = _NOT_PRINTED.sub("", ascii(sought.replace("{in}", "").rstrip("/"))[1:-1])[:40]
     if not plain:
         return None
     text = _NOT_PRINTED.sub("", ascii(said))

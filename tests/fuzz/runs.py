@@ -16,6 +16,7 @@ from typing import Any
 from tests.fuzz.cases import Case
 from tests.fuzz.rights import own
 
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 _ROOT = Path(__file__).parents[2]
 
 
@@ -45,7 +46,7 @@ def run_cases(
     found: list[tuple[Case, dict[str, Any]]] = []
     errors: list[BaseException] = []
 
-    def work_off(core: int) -> None:
+    def work_off(core: int | None) -> None:
         try:
             with _Worker(work, core) as worker:
                 while True:
@@ -60,7 +61,7 @@ def run_cases(
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work_off, args=(core,)) for core in sorted(os.sched_getaffinity(0))]
+    threads = [threading.Thread(target=work_off, args=(core,)) for core in CORES or [None]]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -71,14 +72,13 @@ def run_cases(
 
 
 class _Worker:
-    def __init__(self, work: Path, core: int):
+    def __init__(self, work: Path, core: int | None):
         self.work, self.core = work, core
 
     def __enter__(self) -> "_Worker":
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.worker", str(self.work)],
+            [sys.executable, "-m", "tests.fuzz.worker", str(self.work), *([] if self.core is None else [str(self.core)])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT, env=_environment(self.work),
-            preexec_fn=lambda: os.sched_setaffinity(0, {self.core}),
         )  # fmt: skip
         self._line()
         return self

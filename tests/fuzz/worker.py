@@ -1,4 +1,4 @@
-"""A warm process that forks for each case: `python -m tests.fuzz.worker WORK` reads cases from stdin, a JSON object a line, and answers each."""
+"""A warm process that forks for each case: `python -m tests.fuzz.worker WORK [CORE]` reads cases from stdin, a JSON object a line, and answers each."""
 
 import faulthandler
 import json
@@ -183,4 +183,6 @@ def _remove(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[2:]:
+        os.sched_setaffinity(0, {int(sys.argv[2])})
     main(Path(sys.argv[1]))
