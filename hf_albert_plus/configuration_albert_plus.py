@@ -362,7 +362,11 @@ class AlbertPlusConfig(PreTrainedConfig):
                     repair="use null for blocks of one size",
                 )
             if sizes is not None and not all(1 <= size <= most for size in sizes):
-                bounds = f"from 1 to {most}" + (" (num_attention_heads)" if name == "block_attention_heads" else "")
+                bounds = (
+                    f"from 1 to num_attention_heads ({most})"
+                    if name == "block_attention_heads"
+                    else f"from 1 to {most}"
+                )
                 raise InvalidInput(
                     f"{name} must hold numbers {bounds}", got=sizes, repair="use null for blocks of one size"
                 )

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy
 import pytest
 import torch
-from huggingface_hub.errors import StrictDataclassClassValidationError
 from safetensors.torch import load_file
 from transformers import TrainerState
 
@@ -283,11 +282,11 @@ def test_a_classifier_of_another_task_is_refused(teachers, data_dir, tmp_path):
             {"block_attention_heads": [5]},
             r"block_attention_heads must hold numbers from 1 to num_attention_heads \(4\)",
         ),
-        ({"block_intermediate_sizes": [0]}, "block_intermediate_sizes must hold numbers at least 1, got"),
+        ({"block_intermediate_sizes": [0]}, "block_intermediate_sizes must hold numbers from 1 to 65536, got"),
     ],
 )
 def test_wrong_sizes_of_blocks(fields, message):
-    with pytest.raises(StrictDataclassClassValidationError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         small_config(**fields)
 
 

@@ -42,6 +42,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             )
         check_label_order(classifier.config, task, option="--model")
         check_trainable(model, classifier.config, option="--model")
+        classifier.config.problem_type = "regression" if task.is_regression else "single_label_classification"
         widest = max(classifier.config.intermediate_sizes)
         if settings.columns and settings.multiple_of > widest:
             raise InvalidInput(
