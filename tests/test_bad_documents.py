@@ -170,6 +170,28 @@ def test_rows_of_a_card_have_the_same_loads(tmp_path):
         read_facts(written(tmp_path, {**CARD, "latency": [*CARD["latency"], other]}))
 
 
+def test_a_model_of_two_names_and_a_score_that_is_undefined_are_reported(classifier_dir, tmp_path):
+    """The file is the same: its card has the name of the table."""
+    from hf_albert_plus.eval.report import report
+
+    scores = changed(SCORES, "rows.0.runs.0.directory", str(classifier_dir))
+    scores = {
+        **scores,
+        "rows": [
+            *scores["rows"],
+            {**scores["rows"][0], "label": "c torch fp32", "name": "c", "metrics": {"accuracy": None}},
+        ],
+    }
+    scores["rows"][1]["runs"] = [{**scores["rows"][0]["runs"][0], "model_sha256": "3"}]
+    latency = changed(changed(LATENCY, "rows.0.name", "b"), "rows.0.label", "b torch fp32")
+    paths = []
+    for name, document in (("scores", scores), ("latency", {**latency, "baseline": "b torch fp32"})):
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps(document))
+    report([paths[0]], bench=paths[1], output=tmp_path / "report", title="t", data_name="d")
+    assert {path.name for path in (tmp_path / "report" / "cards").glob("*.json")} == {"b-sst2.json", "c-sst2.json"}
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
