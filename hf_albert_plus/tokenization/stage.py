@@ -37,8 +37,8 @@ class TokenizerSettings:
         check_known(self, kind=get_args(Kind))
         check_values(
             self,
-            ("vocab_size", 32 <= self.vocab_size <= 1 << 24, f"from 32 to {1 << 24}", 30_000),
-            ("sample", 1 <= self.sample < 1 << 40, f"from 1 up to {(1 << 40) - 1}", 50_000_000),
+            ("vocab_size", 32 <= self.vocab_size <= 1 << 24, f"at least 32 and at most {1 << 24:,}", 30_000),
+            ("sample", 1 <= self.sample <= 1 << 40, f"at least 1 and at most {1 << 40:,}", 50_000_000),
             ("seed", self.seed >= 0, "at least 0", 42),
         )
 
