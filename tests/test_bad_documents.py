@@ -151,7 +151,8 @@ def test_a_pipe_is_not_waited_for(kind, tmp_path):
         ("card", "training", {"stage": "x"}, "training"),
         ("card", "scores", [], "scores: List should have at least 1 item"),
         ("card", "scores.0.in_words", {}, "belong together, got scores that are none of 'sst2'"),
-        ("card", "task", "sst3", "belong together, got scores that are none of 'sst3'"),
+        ("card", "task", "sst3", "must come from albert-plus card or report"),
+        ("card", "task", "stsb", "belong together, got scores that are none of 'stsb'"),
         ("card", "machine.versions.torch", ..., "machine.versions.torch: Field required"),
     ],
 )  # fmt: skip
