@@ -170,7 +170,7 @@ class Latency(TypedDict):
     """What `albert-plus bench --json` writes."""
 
     baseline: str
-    loads: Annotated[list[Name], Field(min_length=1)]
+    loads: Annotated[list[Place], Field(min_length=1)]
     ceilings: dict[str, Ceiling]
     rows: Annotated[list[TimedRow], Field(min_length=1)]
     traffic: NotRequired[Traffic | None]
