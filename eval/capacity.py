@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from hf_albert_plus.errors import InvalidInput
@@ -21,7 +21,7 @@ from hf_albert_plus.files import read_json
 
 KIND = "served"
 LOAD = 0.5
-_OPEN = ConfigDict(extra="allow")
+_open = with_config(ConfigDict(extra="allow"))
 
 
 @dataclass(frozen=True)
@@ -99,35 +99,35 @@ class Capacity:
         return float(numpy.interp(texts, sizes, values))
 
 
+@_open
 class Cores(TypedDict):
-    __pydantic_config__ = _OPEN
     cores: Some
 
 
+@_open
 class Pace(TypedDict):
-    __pydantic_config__ = _OPEN
     items_per_s: Positive
 
 
+@_open
 class Throughput(TypedDict):
-    __pydantic_config__ = _OPEN
     served: Pace
 
 
+@_open
 class Alone(TypedDict):
-    __pydantic_config__ = _OPEN
     p50_ms: Positive
 
 
+@_open
 class HalfPace(TypedDict):
-    __pydantic_config__ = _OPEN
     p99_ms: Positive
 
 
+@_open
 class Served(TypedDict):
     """What is read of a document of `albert-plus bench-serve --json`."""
 
-    __pydantic_config__ = _OPEN
     texts_a_request: Some
     environment: Cores
     throughput: Throughput

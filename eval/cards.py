@@ -35,24 +35,24 @@ def read_facts(path: Path) -> dict[str, Any]:
         InvalidInput: the file holds something else.
     """
     what, repair = "a card's record", "make it: albert-plus card DIR"
-    kind = read_json(path, what=what, shape=Head, repair=repair).get("kind")
+    head = read_json(path, what=what, shape=Head, repair=repair)
+    kind, task = (head.get(name) for name in ("kind", "task"))
     shape = _SHAPE.get(kind) if isinstance(kind, str) else None
-    if shape is None:
+    if shape is None or (kind == card.KIND and not (isinstance(task, str) and task in TASKS)):
         raise InvalidInput("a card's record must come from albert-plus card or report", got=str(path), repair=repair)
     facts = read_shaped(path, shape, what=what, repair=repair)
     if kind == card.KIND:
-        _check_task(facts, path=path, repair=repair)
+        _check_rows(facts, path=path, repair=repair)
     return facts
 
 
-def _check_task(facts: dict[str, Any], *, path: Path, repair: str) -> None:
+def _check_rows(facts: dict[str, Any], *, path: Path, repair: str) -> None:
     """Refuses a card whose rows are not its task's, or were timed under other loads than each other."""
-    task = TASKS.get(facts["task"])
-    metrics = set(task.metrics) if task is not None else set()
+    metrics = set(TASKS[facts["task"]].metrics)
     alike = all(set(row["metrics"]) == set(row["in_words"]) == metrics for row in facts["scores"])
     loads = {tuple(row["loads"]) for row in facts["latency"]}
-    if task is None or not alike or len(loads) > 1:
-        got = "rows of several loads" if alike and task is not None else f"scores that are none of {facts['task']!r}"
+    if not alike or len(loads) > 1:
+        got = "rows of several loads" if alike else f"scores that are none of {facts['task']!r}"
         raise InvalidInput("the parts of a card's record must belong together", got=f"{got} in {path}", repair=repair)
 
 

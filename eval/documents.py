@@ -3,15 +3,16 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, with_config
 from typing_extensions import NotRequired, TypedDict
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.environment import FORMAT
 from hf_albert_plus.files import read_json
-from hf_albert_plus.glue import TASKS
+from hf_albert_plus.glue import TASKS, Task
 
-_OPEN = ConfigDict(extra="allow")
+# Their other keys stay as they are.
+_open = with_config(ConfigDict(extra="allow"))
 # The largest numbers that tables, plots and plans compute with.
 _LARGEST = 1e15
 Count = Annotated[int, Field(ge=0, le=int(_LARGEST))]
@@ -28,30 +29,30 @@ Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 Place = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 
 
+@_open
 class Head(TypedDict):
     """What tells documents apart."""
 
-    __pydantic_config__ = _OPEN
     kind: NotRequired[Any]
     format: NotRequired[Any]
 
 
+@_open
 class Origin(TypedDict):
-    __pydantic_config__ = _OPEN
     path: str
     sha256: str
 
 
+@_open
 class Versions(TypedDict):
-    __pydantic_config__ = _OPEN
     torch: str
     onnxruntime: str
 
 
+@_open
 class Machine(TypedDict):
     """What `environment` says."""
 
-    __pydantic_config__ = _OPEN
     processor: str
     cores: Some
     threads: Some
@@ -64,10 +65,10 @@ class Machine(TypedDict):
     versions: Versions
 
 
+@_open
 class Run(TypedDict):
     """A run of a scored row."""
 
-    __pydantic_config__ = _OPEN
     directory: Place
     seed: int | None
     model_sha256: str
@@ -76,8 +77,8 @@ class Run(TypedDict):
     average_layers: NotRequired[Size]
 
 
+@_open
 class ScoredRow(TypedDict):
-    __pydantic_config__ = _OPEN
     label: str
     name: Name
     runtime: str
@@ -90,10 +91,10 @@ class ScoredRow(TypedDict):
     runs: Annotated[list[Run], Field(min_length=1)]
 
 
+@_open
 class Scores(TypedDict):
     """What `albert-plus eval --json` writes."""
 
-    __pydantic_config__ = _OPEN
     task: str
     protocol: str
     data: Origin
@@ -103,16 +104,16 @@ class Scores(TypedDict):
     environment: Machine
 
 
+@_open
 class WarmUp(TypedDict):
-    __pydantic_config__ = _OPEN
     calls: Count
     stable: bool
 
 
+@_open
 class Cell(TypedDict):
     """The timings of a row under a load."""
 
-    __pydantic_config__ = _OPEN
     p50_ms: Positive
     p90_ms: Positive
     p95_ms: Positive
@@ -130,8 +131,8 @@ class Cell(TypedDict):
     kept_up: NotRequired[bool]
 
 
+@_open
 class TimedRow(TypedDict):
-    __pydantic_config__ = _OPEN
     label: str
     name: Name
     runtime: str
@@ -148,14 +149,14 @@ class TimedRow(TypedDict):
     loads: dict[str, Cell]
 
 
+@_open
 class Ceiling(TypedDict):
-    __pydantic_config__ = _OPEN
     gops_per_s: Size
     library: str
 
 
+@_open
 class Traffic(TypedDict):
-    __pydantic_config__ = _OPEN
     task: str
     data: Origin
 
@@ -164,12 +165,12 @@ class LoadedMachine(Machine):
     load_average_after: Number | None
 
 
+@_open
 class Latency(TypedDict):
     """What `albert-plus bench --json` writes."""
 
-    __pydantic_config__ = _OPEN
     baseline: str
-    loads: Annotated[list[Name], Field(min_length=1)]
+    loads: Annotated[list[Place], Field(min_length=1)]
     ceilings: dict[str, Ceiling]
     rows: Annotated[list[TimedRow], Field(min_length=1)]
     traffic: NotRequired[Traffic | None]
@@ -183,10 +184,10 @@ Map = Annotated[list[Count], Field(min_length=1)]
 Nothing = Annotated[dict[str, Any], Field(max_length=0)]
 
 
+@_open
 class Encoder(TypedDict):
     """An encoder of another library's architecture."""
 
-    __pydantic_config__ = _OPEN
     model_type: str
     num_hidden_layers: Layers
     hidden_size: Count
@@ -230,10 +231,10 @@ class Parameters(TypedDict):
     effective: Count
 
 
+@_open
 class Phase(TypedDict):
     """A phase of a distillation."""
 
-    __pydantic_config__ = _OPEN
     terms: str
     steps: Count
     examples: Count
@@ -243,13 +244,13 @@ class Phase(TypedDict):
     losses: NotRequired[dict[str, Number]]
 
 
+@_open
 class TrainingResult(TypedDict):
-    __pydantic_config__ = _OPEN
     phases: NotRequired[dict[str, Phase]]
 
 
+@_open
 class TrainingSettings(TypedDict):
-    __pydantic_config__ = _OPEN
     max_length: Count
 
 
@@ -264,8 +265,8 @@ class Training(TypedDict):
     finished: str
 
 
+@_open
 class CardScore(TypedDict):
-    __pydantic_config__ = _OPEN
     label: str
     runtime: str
     task: str
@@ -279,8 +280,8 @@ class CardScore(TypedDict):
     average_layers: NotRequired[Size]
 
 
+@_open
 class CardSizes(TypedDict):
-    __pydantic_config__ = _OPEN
     file_bytes: NotRequired[Count]
     load_ms: NotRequired[Size]
     peak_rss_mb: NotRequired[Size]
@@ -291,17 +292,17 @@ class CardPace(TypedDict):
     speedup: str
 
 
+@_open
 class CardLatency(TypedDict):
-    __pydantic_config__ = _OPEN
     label: str
     sizes: CardSizes
     loads: dict[str, CardPace]
 
 
+@_open
 class Card(TypedDict):
     """The facts of a classifier's card."""
 
-    __pydantic_config__ = _OPEN
     name: str
     task: str
     data_name: str
@@ -316,50 +317,50 @@ class Card(TypedDict):
     machine: Machine
 
 
+@_open
 class HeldOut(TypedDict):
-    __pydantic_config__ = _OPEN
     step: Count
     mlm_loss: Size
     mlm_accuracy: Size
     order_accuracy: NotRequired[Size]
 
 
+@_open
 class PretrainingResult(TypedDict):
-    __pydantic_config__ = _OPEN
     unigram_entropy: Size
     held_out: list[HeldOut]
     held_out_mlm_loss: NotRequired[Size]
     held_out_mlm_accuracy: NotRequired[Size]
 
 
+@_open
 class Pretraining(TypedDict):
-    __pydantic_config__ = _OPEN
     command: str
     settings: dict[str, Any]
     result: PretrainingResult
     finished: str
 
 
+@_open
 class CorpusSettings(TypedDict):
-    __pydantic_config__ = _OPEN
     order: str
     language: str
 
 
+@_open
 class CorpusResult(TypedDict):
-    __pydantic_config__ = _OPEN
     validation_examples: Count
 
 
+@_open
 class Corpus(TypedDict):
-    __pydantic_config__ = _OPEN
     command: str
     settings: CorpusSettings
     result: CorpusResult
 
 
+@_open
 class FineTuned(TypedDict):
-    __pydantic_config__ = _OPEN
     task: str
     split: str
     examples: Count
@@ -374,10 +375,10 @@ class Difference(TypedDict):
     published: str
 
 
+@_open
 class PretrainingCard(TypedDict):
     """The facts of a pretrained encoder's card."""
 
-    __pydantic_config__ = _OPEN
     name: str
     encoder: AlbertPlusEncoder
     vocabulary: Count
@@ -415,17 +416,22 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 def _check_scores(scores: dict[str, Any], *, path: Path, repair: str) -> None:
     task = TASKS.get(scores["task"])
-    found = f"the task {scores['task']!r}" if task is None else None
-    for row in scores["rows"] if task is not None else ():
-        labels = scores["references"].get(row["task"])
-        if row["task"] not in task.rows:
-            found = f"a row of {row['task']!r} among those of {task.name}"
-        elif set(row["metrics"]) != set(task.metrics) or not set(task.metrics) <= set(row["intervals"]):
-            found = f"the metrics {', '.join(row['metrics'])} of {row['label']!r}, and {task.name} has {', '.join(task.metrics)}"
-        elif not labels or any(len(run["predictions"]) != len(labels) for run in row["runs"]):
-            found = f"as many predictions of {row['label']!r} as there are not labels"
+    found = f"the task {scores['task']!r}" if task is None else _stray_row(scores, task)
     if found is not None:
         raise InvalidInput("the parts of a scores file must belong together", got=f"{found} in {path}", repair=repair)
+
+
+def _stray_row(scores: dict[str, Any], task: Task) -> str | None:
+    """What is wrong with the first row that is none of the task's."""
+    for row in scores["rows"]:
+        labels = scores["references"].get(row["task"])
+        if row["task"] not in task.rows:
+            return f"a row of {row['task']!r} among those of {task.name}"
+        if set(row["metrics"]) != set(task.metrics) or not set(task.metrics) <= set(row["intervals"]):
+            return f"the metrics {', '.join(row['metrics'])} of {row['label']!r}, and {task.name} has {', '.join(task.metrics)}"
+        if not labels or any(len(run["predictions"]) != len(labels) for run in row["runs"]):
+            return f"as many predictions of {row['label']!r} as there are not labels"
+    return None
 
 
 def read_latency(path: Path) -> dict[str, Any]:

@@ -52,7 +52,9 @@ def bench_pretraining(
     """
     BenchSettings(seconds=seconds)
     if not 1 <= batch_size <= 1 << 16:
-        raise InvalidInput(f"--batch-size must be from 1 to {1 << 16}", got=batch_size, repair="use --batch-size 16")
+        raise InvalidInput(
+            f"--batch-size must be at least 1 and at most {1 << 16:,}", got=batch_size, repair="use --batch-size 16"
+        )
     from datasets import load_from_disk
 
     tokenizer: Any = open_tokenizer(

@@ -9,8 +9,14 @@ from hf_albert_plus.eval.card import card_facts, render_card
 from hf_albert_plus.eval.documents import read_latency, read_scores
 from hf_albert_plus.eval.plot import distribution_svg, frontier_svg, task_bars_svg
 from hf_albert_plus.eval.table import Table, build_table
+<<<<<<< HEAD
 from hf_albert_plus.files import write_json, write_text
 from hf_albert_plus.records import Record, file_parent, run_stage
+=======
+from hf_albert_plus.files import file_sha256, write_json, write_text
+from hf_albert_plus.glue import TASKS
+from hf_albert_plus.records import Record, run_stage
+>>>>>>> wt-data
 
 
 def report(
@@ -50,7 +56,7 @@ def report(
         write_text(directory / "report.csv", presentation.csv_text(table))
         content = {"table": presentation.records(table), "scores": documents, "latency": latency}
         write_json(directory / "report.json", content)
-        for name, task in scored_models(documents):
+        for name, task in scored_models(table):
             card = card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)
             write_json(directory / "cards" / f"{name}-{task}.json", card)
             write_text(directory / "cards" / f"{name}-{task}.md", render_card(card))
@@ -60,13 +66,13 @@ def report(
     return run_stage("report", output, settings=settings, parents=parents, work=work)
 
 
-def scored_models(documents: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Each (name, GLUE task) among the scored model directories once."""
+def scored_models(table: Table) -> list[tuple[str, str]]:
+    """Each (name, GLUE task) among the scored model directories once, by the names that they have in the table."""
     found = [
-        (row["name"], document["task"])
-        for document in documents
-        for row in document["rows"]
-        if row["runtime"] != "predictions"
+        (row.name, task.name)
+        for task in TASKS.values()
+        for row in table.rows
+        if row.runtime != "predictions" and any(part in row.scores for part in task.rows)
     ]
     return list(dict.fromkeys(found))
 

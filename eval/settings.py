@@ -23,7 +23,7 @@ class EvalSettings:
         check_values(
             self,
             ("max_length", self.max_length >= 4, "at least 4", "128"),
-            ("rounds", 1 <= self.rounds <= _ROUNDS, f"from 1 to {_ROUNDS}", "5"),
+            ("rounds", 1 <= self.rounds <= _ROUNDS, f"at least 1 and at most {_ROUNDS:,}", "5"),
         )
 
 
@@ -44,11 +44,11 @@ class BenchSettings:
         rates = all(0 < rate <= _FASTEST for rate in self.rate)
         check_values(
             self,
-            ("seconds", 0 < self.seconds <= _LONGEST_S, f"greater than 0, at most {_LONGEST_S}", "3"),
+            ("seconds", 0 < self.seconds <= _LONGEST_S, f"greater than 0 and at most {_LONGEST_S:,}", "3"),
             (
                 "rate",
                 rates,
-                f"greater than 0, at most {_FASTEST:.0e}",
+                f"greater than 0 and at most {_FASTEST:,.0f}",
                 "100, or leave it out for half the baseline's pace",
             ),
             ("max_length", self.max_length >= 4, "at least 4", "128"),
@@ -75,10 +75,10 @@ class ServedSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("texts", 1 <= self.texts <= 1024, "from 1 to 1024", "64"),
-            ("clients", 1 <= self.clients <= 1024, "from 1 to 1024", "4"),
-            ("seconds", 1 <= self.seconds <= _LONGEST_S, f"from 1 to {_LONGEST_S}", "20"),
-            ("wait_ms", 0 <= self.wait_ms <= 60_000, "from 0 to 60000", "2"),
+            ("texts", 1 <= self.texts <= 1024, "at least 1 and at most 1,024", "64"),
+            ("clients", 1 <= self.clients <= 1024, "at least 1 and at most 1,024", "4"),
+            ("seconds", 1 <= self.seconds <= _LONGEST_S, f"at least 1 and at most {_LONGEST_S:,}", "20"),
+            ("wait_ms", 0 <= self.wait_ms <= 60_000, "at least 0 and at most 60,000", "2"),
             ("max_length", self.max_length >= 4, "at least 4", "128"),
         )
 
@@ -97,8 +97,8 @@ class PlanSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("rate", 0 < self.rate <= _FASTEST, f"greater than 0, at most {_FASTEST:.0e}", "1000"),
-            ("texts", 1 <= self.texts <= 1 << 20, f"from 1 to {1 << 20}", "1"),
+            ("rate", 0 < self.rate <= _FASTEST, f"greater than 0 and at most {_FASTEST:,.0f}", "1000"),
+            ("texts", 1 <= self.texts <= 1 << 20, f"at least 1 and at most {1 << 20:,}", "1"),
         )
 
 

@@ -219,10 +219,11 @@ def _add_differences(found: dict[str, dict[str, dict[str, Any]]], scores: list[d
                 row = of_label.get(row_name)
                 if label == baseline or row is None or not any(row is other for other in document["rows"]):
                     continue
+                name = task.metrics[0]
+                ours, theirs = row["metrics"][name], base["metrics"][name]
                 delta = difference(sample(row["runs"], labels), sample(base["runs"], labels), task)
                 if delta is not None:
-                    name = delta["metric"]
-                    delta["points"] = round(row["metrics"][name] - base["metrics"][name], 3)
+                    delta = None if ours is None or theirs is None else {**delta, "points": round(ours - theirs, 3)}
                 of_label[row_name] = {**row, "difference": delta}
 
 

@@ -43,13 +43,13 @@ def text_examples(
     Raises:
         InvalidInput: no such file, not UTF-8, or nothing in it.
     """
-    check_file(texts, what="--texts")
+    check_file(texts, what="--texts", form="a text file, one example a line")
     longest = min(max_length, longest_input(config))
     try:
         lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines()]
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            "--texts must be UTF-8, one example a line", got=f"{texts} ({error})", repair=f"convert it: iconv -f LATIN1 -t UTF-8 {texts}"
+            "--texts must be a text file in UTF-8, one example a line", got=f"{texts} ({error})", repair=f"convert it: iconv -f LATIN1 -t UTF-8 {texts}"
         ) from None  # fmt: skip
     most = characters_read(longest)
     rows = [[text[:most] for text in line.split("\t", 1)] for line in lines if line][:count]

@@ -177,7 +177,7 @@ def _wanted(to: list[str], settings: ExportSettings, source: Path) -> list[str]:
             repair="add --data FOLDER --task NAME, or --texts FILE with one example a line",
         )
     if settings.texts is not None:
-        check_file(settings.texts, what="--texts")
+        check_file(settings.texts, what="--texts", form="a text file, one example a line")
     if settings.max_drop is not None and settings.task is None:
         raise InvalidInput(
             "--max-drop is judged by a task's score", got="no task", repair="add --data FOLDER --task NAME"

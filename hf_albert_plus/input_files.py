@@ -7,7 +7,7 @@ from .errors import InvalidInput
 _SHOWN = 200
 
 
-def check_file(path: Path, *, what: str, repair: str = "check the path") -> None:
+def check_file(path: Path, *, what: str, form: str = "an existing file", repair: str = "check the path") -> None:
     """Refuses what is no regular file: a directory, a pipe, a device, or nothing at all.
 
     Raises:
@@ -15,9 +15,7 @@ def check_file(path: Path, *, what: str, repair: str = "check the path") -> None
     """
     if not path.is_file():
         kind = "which is a directory" if path.is_dir() else "which is no regular file" if path.exists() else ""
-        raise InvalidInput(
-            f"{what} must be an existing file", got=f"{path}{f', {kind}' if kind else ''}", repair=repair
-        )
+        raise InvalidInput(f"{what} must be {form}", got=f"{path}{f', {kind}' if kind else ''}", repair=repair)
 
 
 def first_line(error: Exception) -> str:

@@ -473,10 +473,10 @@ def test_glues_own_files_become_parquet(tmp_path, biased_lm):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"copies": 0}, "--copies must be at least 1, got 0"),
+        ({"copies": 0}, "--copies must be at least 1 and at most 10,000, got 0"),
         ({"probability": 0}, "--probability must be .*, got 0"),
         ({"probability": 1.1}, "--probability must be .*, got 1.1"),
-        ({"candidates": 0}, "--candidates must be at least 1, got 0"),
+        ({"candidates": 0}, "--candidates must be at least 1 and at most 10,000, got 0"),
         ({"seed": -1}, "--seed must be .*, got -1"),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_pipe_is_not_waited_for(kind, tmp_path):
         ("scores", "task", "sst3", "belong together, got the task 'sst3'"),
         ("latency", "baseline", "b", "its baseline's too, got the baseline 'b' among the rows a torch fp32"),
         ("latency", "loads", [], "loads: List should have at least 1 item"),
-        ("latency", "loads", ["../x"], r"loads.0: String should match pattern"),
+        ("latency", "loads", ["a\0b"], r"loads.0: String should match pattern"),
         ("latency", "rows.0.loads.1x8.p50_ms", 0, "rows.0.loads.1x8.p50_ms"),
         ("latency", "rows.0.loads.1x8.rounds", [[]], "rows.0.loads.1x8.rounds.0: List should have at least 1 item"),
         ("latency", "rows.0.loads.1x8.speedup_interval", None, "rows.0.loads.1x8.speedup_interval"),
@@ -151,7 +151,8 @@ def test_a_pipe_is_not_waited_for(kind, tmp_path):
         ("card", "training", {"stage": "x"}, "training"),
         ("card", "scores", [], "scores: List should have at least 1 item"),
         ("card", "scores.0.in_words", {}, "belong together, got scores that are none of 'sst2'"),
-        ("card", "task", "sst3", "belong together, got scores that are none of 'sst3'"),
+        ("card", "task", "sst3", "must come from albert-plus card or report"),
+        ("card", "task", "stsb", "belong together, got scores that are none of 'stsb'"),
         ("card", "machine.versions.torch", ..., "machine.versions.torch: Field required"),
     ],
 )  # fmt: skip
@@ -168,6 +169,28 @@ def test_rows_of_a_card_have_the_same_loads(tmp_path):
     other = {**CARD["latency"][0], "loads": {"8x8": {"pace": "1", "speedup": "1x"}}}
     with pytest.raises(InvalidInput, match="belong together, got rows of several loads"):
         read_facts(written(tmp_path, {**CARD, "latency": [*CARD["latency"], other]}))
+
+
+def test_a_model_of_two_names_and_a_score_that_is_undefined_are_reported(classifier_dir, tmp_path):
+    """The file is the same: its card has the name of the table."""
+    from hf_albert_plus.eval.report import report
+
+    scores = changed(SCORES, "rows.0.runs.0.directory", str(classifier_dir))
+    scores = {
+        **scores,
+        "rows": [
+            *scores["rows"],
+            {**scores["rows"][0], "label": "c torch fp32", "name": "c", "metrics": {"accuracy": None}},
+        ],
+    }
+    scores["rows"][1]["runs"] = [{**scores["rows"][0]["runs"][0], "model_sha256": "3"}]
+    latency = changed(changed(LATENCY, "rows.0.name", "b"), "rows.0.label", "b torch fp32")
+    paths = []
+    for name, document in (("scores", scores), ("latency", {**latency, "baseline": "b torch fp32"})):
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps(document))
+    report([paths[0]], bench=paths[1], output=tmp_path / "report", title="t", data_name="d")
+    assert {path.name for path in (tmp_path / "report" / "cards").glob("*.json")} == {"b-sst2.json", "c-sst2.json"}
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,10 @@ def _gather(
     """The facts of the model in a directory, found among the scores by its place."""
     from hf_albert_plus.eval.card import card_facts
     from hf_albert_plus.eval.documents import read_latency, read_scores
+    from hf_albert_plus.eval.report import scored_models
     from hf_albert_plus.eval.table import build_table
+
+    from ..glue import get_task
 
     if not scores or bench is None:
         raise InvalidInput(
@@ -144,12 +147,12 @@ def _gather(
     documents = [read_scores(path) for path in scores]
     latency = read_latency(bench)
     table = build_table(documents, latency, allow_different=allow_different)
-    for document in documents:
-        for row in document["rows"]:
-            if any(Path(run["directory"]).resolve() == source.resolve() for run in row["runs"]):
-                return card_facts(
-                    row["name"], document["task"], table=table, scores=documents, latency=latency, data_name=data_name
-                )
+    for name, task in scored_models(table):
+        rows = [row for row in table.rows if row.name == name]
+        scored = [row.scores[part] for row in rows for part in get_task(task).rows if part in row.scores]
+        runs = [run for score in scored for run in score["runs"]]
+        if any(Path(run["directory"]).resolve() == source.resolve() for run in runs):
+            return card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)
     raise InvalidInput(
         "a card needs its model among the scores",
         got=f"none of {source}",

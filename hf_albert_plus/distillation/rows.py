@@ -51,7 +51,7 @@ def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int
     """
     from datasets import Dataset
 
-    check_file(path, what="--text")
+    check_file(path, what="--text", form="a text file")
 
     def blocks() -> Iterator[dict[str, Any]]:
         for document in documents(path):

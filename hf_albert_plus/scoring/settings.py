@@ -36,8 +36,13 @@ class ScoreSettings:
         check_values(
             self,
             ("max_length", self.max_length is None or self.max_length >= 4, "at least 4", "128"),
-            ("token_budget", 1 <= self.token_budget <= 1 << 24, f"from 1 to {1 << 24}", str(TOKEN_BUDGET)),
-            ("part_rows", 1 <= self.part_rows <= 1 << 31, f"from 1 to {1 << 31}", "8192"),
+            (
+                "token_budget",
+                1 <= self.token_budget <= 1 << 24,
+                f"at least 1 and at most {1 << 24:,}",
+                str(TOKEN_BUDGET),
+            ),
+            ("part_rows", 1 <= self.part_rows <= 1 << 31, f"at least 1 and at most {1 << 31:,}", "8192"),
             ("part_bytes", self.part_bytes >= 1, "at least 1", str(32 << 20)),
         )
         taken = list(OWN_COLUMNS)

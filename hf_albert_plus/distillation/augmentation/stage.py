@@ -41,9 +41,9 @@ class AugmentSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("copies", 1 <= self.copies <= 10_000, "from 1 to 10000", "20"),
+            ("copies", 1 <= self.copies <= 10_000, "at least 1 and at most 10,000", "20"),
             ("probability", 0 < self.probability <= 1, "greater than 0 and at most 1", "0.4"),
-            ("candidates", 1 <= self.candidates <= 10_000, "from 1 to 10000", "15"),
+            ("candidates", 1 <= self.candidates <= 10_000, "at least 1 and at most 10,000", "15"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
         )
 
