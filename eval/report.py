@@ -9,14 +9,9 @@ from hf_albert_plus.eval.card import card_facts, render_card
 from hf_albert_plus.eval.documents import read_latency, read_scores
 from hf_albert_plus.eval.plot import distribution_svg, frontier_svg, task_bars_svg
 from hf_albert_plus.eval.table import Table, build_table
-<<<<<<< HEAD
 from hf_albert_plus.files import write_json, write_text
-from hf_albert_plus.records import Record, file_parent, run_stage
-=======
-from hf_albert_plus.files import file_sha256, write_json, write_text
 from hf_albert_plus.glue import TASKS
-from hf_albert_plus.records import Record, run_stage
->>>>>>> wt-data
+from hf_albert_plus.records import Record, file_parent, run_stage
 
 
 def report(

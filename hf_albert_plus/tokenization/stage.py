@@ -36,15 +36,9 @@ class TokenizerSettings:
         check_known(self, kind=get_args(Kind))
         check_values(
             self,
-<<<<<<< HEAD
-            ("vocab_size", 32 <= self.vocab_size <= 1 << 24, f"from 32 to {1 << 24}", 30_000),
-            ("sample", 1 <= self.sample < 1 << 40, f"from 1 up to {(1 << 40) - 1}", 50_000_000),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", 42),
-=======
             ("vocab_size", 32 <= self.vocab_size <= 1 << 24, f"at least 32 and at most {1 << 24:,}", 30_000),
             ("sample", 1 <= self.sample <= 1 << 40, f"at least 1 and at most {1 << 40:,}", 50_000_000),
-            ("seed", self.seed >= 0, "at least 0", 42),
->>>>>>> wt-data
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", 42),
         )
 
 
