@@ -31,7 +31,9 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
         tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            "a model directory must hold its tokenizer", got=f"{source} ({error})", repair="save the tokenizer into it"
+            "a model directory must hold its tokenizer",
+            got=f"{source} ({str(error).strip().splitlines()[0]})",
+            repair="save the tokenizer into it",
         ) from None
     if len(tokenizer) > config.vocab_size:
         raise InvalidInput(
