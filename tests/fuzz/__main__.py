@@ -1,6 +1,7 @@
 """The fuzzer by hand."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def main() -> int:
                 flush=True,
             )
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder of the cases goes in any event
     with workplace() as work:
         verbs = list(dict.fromkeys(list(VERBS)[number % len(VERBS)] for number in numbers))
         valid = run_cases(valid_cases(verbs), work, tell=tell)

@@ -61,7 +61,7 @@ def run_cases(
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work_off, args=(core,)) for core in CORES or [None]]
+    threads = [threading.Thread(target=work_off, args=(core,), daemon=True) for core in CORES or [None]]
     for thread in threads:
         thread.start()
     for thread in threads:
