@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from hf_albert_plus.conversion import from_albert_plus
-from hf_albert_plus.corpus.build import TOKENIZER
+from hf_albert_plus.corpus.opening import longest_example, open_corpus
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.arithmetic import measure_ceilings
 from hf_albert_plus.eval.environment import FORMAT, environment
@@ -25,7 +25,6 @@ from hf_albert_plus.pretraining.choosers import Spans
 from hf_albert_plus.pretraining.collator import PretrainingCollator, token_types
 from hf_albert_plus.pretraining.masking import IGNORED, Masking
 from hf_albert_plus.pretraining.packing import PackedRows
-from hf_albert_plus.tokenizer_files import open_tokenizer
 from hf_albert_plus.variants import build_config, vocabulary_fields
 
 BASELINE = "transformers, padded"
@@ -55,13 +54,9 @@ def bench_pretraining(
         raise InvalidInput(
             f"--batch-size must be at least 1 and at most {1 << 16:,}", got=batch_size, repair="use --batch-size 16"
         )
-    from datasets import load_from_disk
-
-    tokenizer: Any = open_tokenizer(
-        corpus / TOKENIZER, rule="--corpus must hold its tokenizer", repair="build the corpus again"
-    )
+    splits, tokenizer = open_corpus(corpus)
     # Not in memory, the order would be written beside the corpus, which would then be another one to whoever trains on it.
-    examples = load_from_disk(str(corpus))["train"].shuffle(seed=0, keep_in_memory=True)
+    examples = splits["train"].shuffle(seed=0, keep_in_memory=True)
     examples = examples.select(range(min(len(examples), 2 * batch_size * _BATCHES)))
     if len(examples) < 2 * batch_size * _BATCHES:
         raise InvalidInput(
@@ -72,6 +67,7 @@ def bench_pretraining(
     width = max(examples["length"])
     torch.manual_seed(0)
     config = build_config({**fields, **vocabulary_fields(tokenizer)})
+    longest_example(splits, positions=config.max_position_embeddings)
     ours = AlbertPlusForPreTraining(config).train()
     theirs = from_albert_plus(ours, to="albert").train()
     ours.set_attn_implementation(cpu_attention(bf16=bf16))

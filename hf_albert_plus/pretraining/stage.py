@@ -8,9 +8,9 @@ from transformers import TrainerCallback
 
 from .. import processes
 from ..corpus.build import TOKENIZER
+from ..corpus.opening import longest_example, open_corpus
 from ..errors import InvalidInput
 from ..records import CHECKPOINTS, Record, parent, run_stage
-from ..tokenizer_files import open_tokenizer
 from .attention import use_attention
 from .collator import PretrainingCollator
 from .masking import Masking
@@ -62,15 +62,10 @@ class _Pretraining:
         settings: PretrainSettings,
         checkpoint_seconds: float,
     ):
-        from datasets import load_from_disk
-
         self.directory, self.settings, self.checkpoint_seconds = directory, settings, checkpoint_seconds
-        self.tokenizer: Any = open_tokenizer(
-            corpus / TOKENIZER, rule="--corpus must hold its tokenizer", repair="build the corpus again"
-        )
-        self.splits: Any = load_from_disk(str(corpus))
+        self.splits, self.tokenizer = open_corpus(corpus)
         self.model = self._model(config)
-        self.longest = self._longest()
+        self.longest = longest_example(self.splits, positions=self.model.config.max_position_embeddings)
 
     def _model(self, config: dict[str, Any]) -> Any:
         from transformers import set_seed
@@ -87,20 +82,6 @@ class _Pretraining:
             # Its name before transformers 5.23.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         return model
-
-    def _longest(self) -> int:
-        """Tokens of the longest example, which is as wide as rows are."""
-        import pyarrow.compute as pc
-
-        longest = max(pc.max(rows.data.column("length")).as_py() or 0 for rows in self.splits.values())
-        if longest > self.model.config.max_position_embeddings:
-            raise InvalidInput(
-                f"the corpus's examples must have at most max_position_embeddings "
-                f"({self.model.config.max_position_embeddings}) tokens",
-                got=longest,
-                repair=f"use --set max_position_embeddings={longest}, or build the corpus with a smaller --max-length",
-            )
-        return longest
 
     def run(self) -> dict[str, Any]:
         import math

@@ -49,6 +49,7 @@ def score(
         StageConflict: another process is writing there.
     """
     check_directory(output, option="--output")
+    output = output.absolute()  # pyarrow takes a "~" that a path begins with for somebody's home
     served = _model(engine, runtime)
     config = load_config(served.directory, option="--engine")
     load_tokenizer(served.directory, config)
