@@ -182,7 +182,7 @@ def open_record(directory: Path) -> Record:
     Raises:
         InvalidInput: there is none, or the file is something else.
     """
-    what, repair = "the record of a stage", f"remove {directory} and run again"
+    what, repair = "the record of a stage", f"make {directory} again, or remove {RECORD} from it"
     record: Record = read_json(directory / RECORD, what=what, shape=Record, repair=repair)
     trained = record.result.get("trained")
     if record.stage in _CARRIERS and trained:

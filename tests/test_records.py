@@ -315,7 +315,8 @@ def test_a_record_of_another_shape_is_refused_with_its_place(tmp_path, change, r
     changed, said = CHANGES[change]
     out = _written(tmp_path, changed)
     with pytest.raises(
-        InvalidInput, match=rf"the record of a stage .*record.json.*{said}.*; remove .*out and run again"
+        InvalidInput,
+        match=rf"the record of a stage .*record.json.*{said}.*; make .*out again, or remove record.json from it",
     ):
         reader(out)
 

@@ -53,13 +53,6 @@ def check_as_weights(model: TextModel, directory: Path) -> None:
     if not (directory / RUNTIMES["torch"].file).is_file():
         return
     weights = open_as_trained(directory, option="a model to serve")
-    for name, tensor in weights.named_parameters():
-        if not torch.isfinite(tensor).all():
-            raise InvalidInput(
-                f"the weights in {directory} must be finite",
-                got=f"NaN or infinity in {name}",
-                repair="train it again, or take an earlier checkpoint",
-            )
     if runtime.target is None:
         return
     try:
