@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.batching import TOKEN_BUDGET, file_batches, pad_rows, run_batches, token_batches
 from hf_albert_plus.export.engines import Engine, physical_cores
 from hf_albert_plus.export.runtimes import RUNTIMES
-from hf_albert_plus.input_files import shown
 
 
 @dataclass(frozen=True)

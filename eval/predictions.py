@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, first_line, shown
 from hf_albert_plus.files import write_text, writing
 from hf_albert_plus.glue import TASKS, Task
-from hf_albert_plus.input_files import check_file, first_line, shown
+from hf_albert_plus.input_files import check_input_file
 
 _HEADER = ["index", "prediction"]
 _FORM = "write it as GLUE's submissions are: index<TAB>prediction"
@@ -48,7 +48,7 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
     Raises:
         InvalidInput: another header, an index that is missing or twice there, or a prediction that is no label.
     """
-    check_file(path, what="--predictions")
+    check_input_file(path, what="--predictions")
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))

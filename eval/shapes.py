@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.export.inputs import input_rank, longest_input
-from hf_albert_plus.input_files import shown
 
 _SHAPE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 # Tokens of a batch: what a machine has memory for.

@@ -9,7 +9,7 @@ from transformers import PreTrainedConfig
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.inputs import longest_input
 from hf_albert_plus.glue import encode, get_task, load_split, load_tokenizer
-from hf_albert_plus.input_files import check_file
+from hf_albert_plus.input_files import check_input_file
 from hf_albert_plus.serving.text_model import characters_read
 
 Example = dict[str, list[int]]
@@ -43,7 +43,7 @@ def text_examples(
     Raises:
         InvalidInput: no such file, not UTF-8, or nothing in it.
     """
-    check_file(texts, what="--texts", form="a text file, one example a line")
+    check_input_file(texts, what="--texts", form="a text file, one example a line")
     longest = min(max_length, longest_input(config))
     try:
         lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines()]

@@ -17,7 +17,7 @@ from transformers.modeling_outputs import (
 from transformers.models.bert.modeling_bert import BertForPreTrainingOutput
 from transformers.utils import ModelOutput
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, first_line
 from hf_albert_plus.export.inputs import NAMES, input_rank
 from hf_albert_plus.heads import architecture_of, head_of
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTrainingOutput
@@ -74,8 +74,7 @@ def check_answer(engine: "Engine") -> None:
     try:
         answer = engine.run(tensors)
     except Exception as error:  # a class of its own for each failure of each runtime, none of them public
-        first = str(error).strip().splitlines()[0]
-        raise InvalidInput(rule, got=f"a graph that does not run ({first})", repair=repair) from error
+        raise InvalidInput(rule, got=f"a graph that does not run ({first_line(error)})", repair=repair) from error
     for name, width in _widths(config).items():
         if name in answer and answer[name].shape[-1] != width:
             got = f"{answer[name].shape[-1]} values in {name} where config.json has {width}"

@@ -13,7 +13,7 @@ from hf_albert_plus.export.runtimes import RUNTIMES
 from hf_albert_plus.export.tensorrt_plan import Profile, check_tensorrt
 from hf_albert_plus.files import file_sha256
 from hf_albert_plus.glue import data_parent, get_task
-from hf_albert_plus.input_files import check_file
+from hf_albert_plus.input_files import check_input_file
 from hf_albert_plus.model_copies import copy_model
 from hf_albert_plus.optional import need
 from hf_albert_plus.progress import steps
@@ -177,7 +177,7 @@ def _wanted(to: list[str], settings: ExportSettings, source: Path) -> list[str]:
             repair="add --data FOLDER --task NAME, or --texts FILE with one example a line",
         )
     if settings.texts is not None:
-        check_file(settings.texts, what="--texts", form="a text file, one example a line")
+        check_input_file(settings.texts, what="--texts", form="a text file, one example a line")
     if settings.max_drop is not None and settings.task is None:
         raise InvalidInput(
             "--max-drop is judged by a task's score", got="no task", repair="add --data FOLDER --task NAME"

@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.export.inputs import input_rank, longest_input
 from hf_albert_plus.export.runtimes import RUNTIMES
-from hf_albert_plus.input_files import shown
 
 CHOICES = (1, 4, 8)
 

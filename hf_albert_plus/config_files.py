@@ -12,7 +12,7 @@ from transformers.utils import CONFIG_NAME, cached_file
 from typing_extensions import TypedDict
 
 from .configuration_albert_plus import LARGEST, AlbertPlusConfig, check_labels
-from .errors import InvalidInput
+from .errors import InvalidInput, first_line
 from .files import read_json
 
 _REPAIR = "correct config.json, or save the model again with save_pretrained"
@@ -85,7 +85,7 @@ def _file(source: str | Path, *, option: str) -> Path:
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{option} must be a model directory that from_pretrained opens, or a Hub id",
-            got=f"{str(source)!r} ({str(error).strip().splitlines()[0]})",
+            got=f"{str(source)!r} ({first_line(error)})",
             repair="check the path, or the network if you mean the Hub",
         ) from None
     return Path(found)

@@ -4,6 +4,9 @@ from typing import Any
 
 from .errors_albert_plus import AlbertPlusError, InvalidInput
 
+# Characters of somebody else's words that a message repeats.
+_SHOWN = 200
+
 
 class StageConflict(AlbertPlusError):
     """An output directory cannot be used: it holds something else, or another process is writing it."""
@@ -70,6 +73,18 @@ def check_known(settings: object, **known: tuple[str, ...]) -> None:
             raise InvalidInput(f"--{name} must be known", got=repr(value), repair=suggest(value, list(names)))
 
 
+def first_line(error: Exception) -> str:
+    """The first line of a library's message, cut where it is long."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} …"
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+
+
 def suggest(name: str, known: list[str]) -> str:
     """'did you mean …?' for a name that is not among the known ones."""
     import difflib
@@ -88,5 +103,7 @@ __all__ = [
     "StageConflict",
     "check_known",
     "check_values",
+    "first_line",
+    "shown",
     "suggest",
 ]

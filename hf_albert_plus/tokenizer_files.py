@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import InvalidInput
+from .errors import InvalidInput, first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,8 +36,7 @@ def open_tokenizer(source: str | Path, *, rule: str, repair: str) -> "PreTrained
         ids = tokenizer(["a word"], ["Ж another one"], truncation=True, max_length=16)["input_ids"][0]
         vocabulary = tokenizer.get_vocab()
     except Exception as error:  # the tokenizers library raises Exception itself, whatever is wrong with a file
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InvalidInput(rule, got=f"{source} ({first})", repair=repair) from error
+        raise InvalidInput(rule, got=f"{source} ({first_line(error)})", repair=repair) from error
     if len(vocabulary) <= len(set(tokenizer.all_special_ids)):
         # transformers 5 makes up an empty tokenizer where there are no files.
         raise InvalidInput(rule, got=f"{source} without a vocabulary", repair=repair)

@@ -11,7 +11,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cache
 from typing_extensions import TypedDict
 
 from .config_files import load_config
-from .errors import InvalidInput
+from .errors import InvalidInput, first_line
 from .files import read_json
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
@@ -62,13 +62,13 @@ def from_pretrained(
     except (OSError, SafetensorError) as error:
         raise InvalidInput(
             f"{option} must hold its weights as safetensors",
-            got=f"{source} ({_first_line(error)})",
+            got=f"{source} ({first_line(error)})",
             repair="save it again with save_pretrained, or download it again",
         ) from None
     except (RuntimeError, ValueError) as error:  # transformers' own for tensors of other shapes
         raise InvalidInput(
             f"{option} must hold weights of the sizes in its config",
-            got=f"{source} ({_first_line(error)})",
+            got=f"{source} ({first_line(error)})",
             repair=_BELONG,
         ) from None
     check_finite(model, source)
@@ -101,7 +101,7 @@ def _without_memory(
     except _UNFORESEEN as error:
         raise InvalidInput(
             f"{option} must have a config.json that its architecture can be built from",
-            got=f"{source} ({type(error).__name__}: {_first_line(error)})",
+            got=f"{source} ({type(error).__name__}: {first_line(error)})",
             repair="correct config.json, or save the model again with save_pretrained",
         ) from error
     return model
@@ -163,10 +163,6 @@ def _files(source: str | Path) -> list[str]:
             repair="save the model again",
         )
     return [str(cached_file(source, name)) for name in names]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 __all__ = ["check_finite", "from_pretrained"]

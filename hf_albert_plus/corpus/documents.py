@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from ..errors import InvalidInput
-from ..input_files import first_line
+from ..errors import InvalidInput, first_line
 
 PART_BYTES = 8 << 20
 # A text without a blank line would be one document, whatever its size: it is cut at a line, and a line at a space.

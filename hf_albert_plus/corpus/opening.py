@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput
-from ..input_files import first_line
+from ..errors import InvalidInput, first_line
 from ..tokenizer_files import open_tokenizer
 from .build import TOKENIZER
 

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, first_line
 from ..files import file_sha256
-from ..input_files import first_line
 from ..progress import bar
 from ..records import Parent
 from .documents import PART_BYTES, Part, open_hub

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from ..corpus.documents import Part
 from ..errors import InvalidInput
 from ..glue import Task, encode, load_split
-from ..input_files import check_file
+from ..input_files import check_input_file
 from ..pretraining.masking import IGNORED, Masking
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int
     """
     from datasets import Dataset
 
-    check_file(path, what="--text", form="a text file")
+    check_input_file(path, what="--text", form="a text file")
 
     def blocks() -> Iterator[dict[str, Any]]:
         for document in documents(path):

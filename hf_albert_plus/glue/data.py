@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, first_line
 from ..files import file_sha256
-from ..input_files import check_file, first_line
+from ..input_files import check_input_file
 from ..records import Parent
 from .rows import task_rows
 from .tasks import Task
@@ -63,7 +63,7 @@ def _parquet_files(root: Path, task: Task, pattern: str) -> list[Path]:
     """
     files = sorted((root / task.name).glob(pattern))
     for file in files:
-        check_file(file, what=f"{task.name}/{pattern} of --data", repair="remove it, or point --data elsewhere")
+        check_input_file(file, what=f"{task.name}/{pattern} of --data", repair="remove it, or point --data elsewhere")
     return files
 
 

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput
-from ..input_files import first_line
+from ..errors import InvalidInput, first_line
 from .tasks import Task
 
 if TYPE_CHECKING:

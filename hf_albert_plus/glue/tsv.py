@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput
-from ..input_files import first_line, shown
+from ..errors import InvalidInput, first_line, shown
 from .rows import UNLABELLED
 from .tasks import Task
 

@@ -6,8 +6,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as pq
 
-from ..errors import InvalidInput, suggest
-from ..input_files import first_line
+from ..errors import InvalidInput, first_line, suggest
 from .settings import ScoreSettings
 from .sources import Source
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pyarrow
 
-from ..errors import InvalidInput
-from ..input_files import first_line
+from ..errors import InvalidInput, first_line
 from .columns import open_parquet
 from .plan import Part
 from .rows import Rows, Wanted

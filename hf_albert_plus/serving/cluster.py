@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, first_line
 from hf_albert_plus.optional import need
 
 from .loopback import KEEP_TO_LOOPBACK, keep_cluster_to_loopback
@@ -67,7 +67,7 @@ def join(address: str | None, *, cores: int | None = None) -> None:
         except OSError as error:
             raise InvalidInput(
                 "--address must be that of a running Ray cluster",
-                got=f"{address} ({str(error).strip().splitlines()[0]})",
+                got=f"{address} ({first_line(error)})",
                 repair="start one: ray start --head; or leave it out",
             ) from None
         return

@@ -9,7 +9,7 @@ import numpy
 import torch
 from transformers import PreTrainedConfig
 
-from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.errors import InvalidInput, first_line
 from hf_albert_plus.export.batching import pad_rows
 from hf_albert_plus.export.engines import Engine
 from hf_albert_plus.export.inputs import longest_input
@@ -87,8 +87,8 @@ class TextModel:
         except InvalidInput:
             raise
         except Exception as error:  # each runtime raises classes of its own, none of them public
-            said = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise InvalidInput(f"{file} must compute what has {tokens} tokens", got=said, repair=repair) from error
+            rule = f"{file} must compute what has {tokens} tokens"
+            raise InvalidInput(rule, got=first_line(error), repair=repair) from error
         if logits.shape != (rows, labels):
             raise InvalidInput(
                 f"{file} must give {labels} logits for a text, one for each label of its config",

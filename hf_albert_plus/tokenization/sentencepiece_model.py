@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput
-from ..input_files import check_file, first_line
+from ..errors import InvalidInput, first_line
+from ..input_files import check_input_file
 
 # Below any sum of scores: such a piece is never on the best path.
 _NEVER = -1e4
@@ -26,7 +26,7 @@ def read_sentencepiece(model: Path) -> Any:
     from transformers import AlbertTokenizer
     from transformers.utils import sentencepiece_model_pb2_new
 
-    check_file(model, what="MODEL")
+    check_input_file(model, what="MODEL")
     proto: Any = vars(sentencepiece_model_pb2_new)["ModelProto"]()
     try:
         proto.ParseFromString(model.read_bytes())
