@@ -11,7 +11,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import CONFIG_NAME, cached_file
 from typing_extensions import TypedDict
 
-from .configuration_albert_plus import LARGEST, AlbertPlusConfig, check_labels
+from .configuration_albert_plus import LARGEST, OUR_MODULES, AlbertPlusConfig, check_labels
 from .errors import InvalidInput, first_line
 from .files import read_json
 
@@ -21,7 +21,6 @@ _UNFORESEEN = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, StrictDataclassError, TypeError,
     ValueError,
 )  # fmt: skip
-_OUR_MODULES = ("configuration_albert_plus", "modeling_albert_plus", "twin_albert_plus")
 # Sizes that can be none: no token types, or no bottleneck.
 _MAY_BE_ZERO = {"type_vocab_size", "bottleneck_size"}
 
@@ -152,7 +151,7 @@ def _drop_code(config: PreTrainedConfig, names: dict[str, Any] | None, source: s
 
 def is_our_code(name: Any) -> bool:
     """Whether an entry of an auto_map names a class of this package's files, and not of a repository elsewhere."""
-    return str(name).partition(".")[0] in _OUR_MODULES
+    return str(name).partition(".")[0] in OUR_MODULES
 
 
 @cache

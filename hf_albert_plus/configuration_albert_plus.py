@@ -26,6 +26,8 @@ LARGEST = {
     "num_attention_heads": 16384, "intermediate_size": 65536, "num_labels": 65536, "type_vocab_size": 65536,
     "vocab_size": 1 << 24, "max_position_embeddings": 1 << 20,
 }  # fmt: skip
+# The files that a checkpoint is saved with.
+OUR_MODULES = ("configuration_albert_plus", "modeling_albert_plus", "twin_albert_plus")
 # Where a checkpoint saved with its code finds every class, whichever of them it was saved from.
 _AUTO_MAP = {
     "AutoConfig": "configuration_albert_plus.AlbertPlusConfig",
@@ -155,6 +157,12 @@ class InvalidConfig(InvalidInput, StrictDataclassError):
         return cls(rule, got=str(cause), repair="correct it, or leave it out for its default")
 
 
+def _our_names(auto_map: dict[str, str]) -> dict[str, str]:
+    """The entries of an auto_map that name classes of this package, such as the towers, in the checkpoint's own files."""
+    names = {key: str(name).rpartition("--")[2] for key, name in auto_map.items()}
+    return {key: name for key, name in names.items() if name.partition(".")[0] in OUR_MODULES}
+
+
 def _says_what_to_repair(kind: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
     """Lets a config refuse its fields with `InvalidConfig`."""
     initialise: Any = kind.__init__
@@ -254,7 +262,7 @@ class AlbertPlusConfig(PreTrainedConfig):
         # Before anything is made of these sizes: the names of the labels, or the map of the layers.
         check_size("num_labels", kwargs.get("num_labels"))
         self.validate_sizes()
-        super().__post_init__(**{**kwargs, "auto_map": dict(_AUTO_MAP)})
+        super().__post_init__(**{**kwargs, "auto_map": {**_AUTO_MAP, **_our_names(kwargs.get("auto_map") or {})}})
 
     def validate_sizes(self):
         for name in ("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads",

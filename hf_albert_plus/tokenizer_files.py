@@ -33,7 +33,7 @@ def open_tokenizer(source: str | Path, *, rule: str, repair: str) -> "PreTrained
 
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
-        ids = tokenizer(["a word"], ["Ж another one"], truncation=True, max_length=16)["input_ids"][0]
+        ids = _ids_of_a_pair(tokenizer)
         vocabulary = tokenizer.get_vocab()
     except Exception as error:  # the tokenizers library raises Exception itself, whatever is wrong with a file
         raise InvalidInput(rule, got=f"{source} ({first_line(error)})", repair=repair) from error
@@ -47,6 +47,17 @@ def open_tokenizer(source: str | Path, *, rule: str, repair: str) -> "PreTrained
         raise InvalidInput(rule, got=got, repair=repair)
     opened: PreTrainedTokenizerBase = tokenizer
     return opened
+
+
+def _ids_of_a_pair(tokenizer: Any) -> list[int]:
+    """Token ids of two texts. A tokenizer that is called keeps what it was told of truncation, and would be saved with it."""
+    first, second = "a word", "Ж another one"
+    ids: list[int] = (
+        tokenizer.backend_tokenizer.encode(first, second).ids
+        if tokenizer.is_fast
+        else tokenizer(first, second)["input_ids"]
+    )
+    return ids
 
 
 __all__ = ["has_tokenizer", "open_tokenizer"]

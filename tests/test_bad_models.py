@@ -456,7 +456,5 @@ def test_roberta_counts_its_positions_from_past_the_padding():
 
 
 def test_columns_left_are_a_multiple_of_what_there_is(classifier_dir, data_dir, tmp_path):
-    with pytest.raises(
-        InvalidInput, match="--multiple-of must not exceed the 48 columns that there are, got 1000000000"
-    ):
-        invoke("prune", "--model", classifier_dir, "--data", data_dir, "--task", "sst2", "--out", tmp_path / "out", "--multiple-of", 10**9)  # fmt: skip
+    with pytest.raises(InvalidInput, match="--multiple-of must not exceed the 48 columns that there are, got 1000000"):
+        invoke("prune", "--model", classifier_dir, "--data", data_dir, "--task", "sst2", "--out", tmp_path / "out", "--multiple-of", 10**6)  # fmt: skip

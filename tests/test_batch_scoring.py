@@ -450,6 +450,7 @@ def test_another_model_under_the_same_name_is_another_engine(run, exported_dir, 
     import shutil
 
     engine = shutil.copytree(exported_dir, tmp_path / "engine")
+    (engine / "record.json").unlink()  # with it, an engine that was changed is refused whatever it scored
     write(tmp_path / "in.txt", ["good"])
     run("in.txt", engine=engine)
     (engine / "config.json").write_text((engine / "config.json").read_text() + "\n")

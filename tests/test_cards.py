@@ -32,7 +32,8 @@ def seeds(exported_dir, tmp_path_factory):
         model.save_pretrained(directory)
         (directory / "record.json").write_text(
             json.dumps({"stage": "finetune", "settings": {"seed": seed, "max_length": 32}, "parents": {}, "files": {},
-                        "result": {"steps": 9}, "command": f"albert-plus finetune --seed {seed}", "finished": "f"})
+                        "result": {"steps": 9}, "command": f"albert-plus finetune --seed {seed}", "finished": "f",
+                        "versions": {}, "platform": "p", "seconds": 1.0})
         )  # fmt: skip
         found.append(directory)
     return found

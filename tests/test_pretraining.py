@@ -197,7 +197,7 @@ def test_options_for_text_are_refused_where_examples_are_made(corpus, tmp_path, 
         ({"copies": 0}, "--copies must be at least 1"),
         ({"longest": 0}, "--longest must be at least 1"),
         ({"evaluations": -1}, "--evaluations must be at least 0"),
-        ({"epochs": 0}, "--epochs must be a finite number"),
+        ({"epochs": 0}, "--epochs must be above 0 and at most 1,000,000, got 0"),
     ],
 )
 def test_wrong_settings(given, message):
