@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
-from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.documents import Head, Positive, Some
+from hf_albert_plus.eval.documents import Head, Positive, Some, open_shape
 from hf_albert_plus.eval.settings import PlanSettings
 from hf_albert_plus.files import read_json
 
 KIND = "served"
 LOAD = 0.5
-_open = with_config(ConfigDict(extra="allow"))
 
 
 @dataclass(frozen=True)
@@ -99,32 +97,32 @@ class Capacity:
         return float(numpy.interp(texts, sizes, values))
 
 
-@_open
+@open_shape
 class Cores(TypedDict):
     cores: Some
 
 
-@_open
+@open_shape
 class Pace(TypedDict):
     items_per_s: Positive
 
 
-@_open
+@open_shape
 class Throughput(TypedDict):
     served: Pace
 
 
-@_open
+@open_shape
 class Alone(TypedDict):
     p50_ms: Positive
 
 
-@_open
+@open_shape
 class HalfPace(TypedDict):
     p99_ms: Positive
 
 
-@_open
+@open_shape
 class Served(TypedDict):
     """What is read of a document of `albert-plus bench-serve --json`."""
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import card, pretraining_card
-from hf_albert_plus.eval.documents import Card, Head, PretrainingCard, read_shaped
+from hf_albert_plus.eval.card_documents import Card, PretrainingCard
+from hf_albert_plus.eval.documents import Head, read_shaped
 from hf_albert_plus.files import read_json, write_json, write_text
 from hf_albert_plus.glue import TASKS
 from hf_albert_plus.records import CARD, EVAL_RESULTS

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, with_config
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import NotRequired, TypedDict
 
 from hf_albert_plus.errors import InvalidInput
@@ -12,7 +12,7 @@ from hf_albert_plus.files import read_json
 from hf_albert_plus.glue import TASKS, Task
 
 # Their other keys stay as they are.
-_open = with_config(ConfigDict(extra="allow"))
+open_shape = with_config(ConfigDict(extra="allow"))
 # The largest numbers that tables, plots and plans compute with.
 _LARGEST = 1e15
 Count = Annotated[int, Field(ge=0, le=int(_LARGEST))]
@@ -29,7 +29,7 @@ Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 Place = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 
 
-@_open
+@open_shape
 class Head(TypedDict):
     """What tells documents apart."""
 
@@ -37,19 +37,19 @@ class Head(TypedDict):
     format: NotRequired[Any]
 
 
-@_open
+@open_shape
 class Origin(TypedDict):
     path: str
     sha256: str
 
 
-@_open
+@open_shape
 class Versions(TypedDict):
     torch: str
     onnxruntime: str
 
 
-@_open
+@open_shape
 class Machine(TypedDict):
     """What `environment` says."""
 
@@ -65,7 +65,7 @@ class Machine(TypedDict):
     versions: Versions
 
 
-@_open
+@open_shape
 class Run(TypedDict):
     """A run of a scored row."""
 
@@ -77,7 +77,7 @@ class Run(TypedDict):
     average_layers: NotRequired[Size]
 
 
-@_open
+@open_shape
 class ScoredRow(TypedDict):
     label: str
     name: Name
@@ -91,7 +91,7 @@ class ScoredRow(TypedDict):
     runs: Annotated[list[Run], Field(min_length=1)]
 
 
-@_open
+@open_shape
 class Scores(TypedDict):
     """What `albert-plus eval --json` writes."""
 
@@ -104,13 +104,13 @@ class Scores(TypedDict):
     environment: Machine
 
 
-@_open
+@open_shape
 class WarmUp(TypedDict):
     calls: Count
     stable: bool
 
 
-@_open
+@open_shape
 class Cell(TypedDict):
     """The timings of a row under a load."""
 
@@ -131,7 +131,7 @@ class Cell(TypedDict):
     kept_up: NotRequired[bool]
 
 
-@_open
+@open_shape
 class TimedRow(TypedDict):
     label: str
     name: Name
@@ -149,13 +149,13 @@ class TimedRow(TypedDict):
     loads: dict[str, Cell]
 
 
-@_open
+@open_shape
 class Ceiling(TypedDict):
     gops_per_s: Size
     library: str
 
 
-@_open
+@open_shape
 class Traffic(TypedDict):
     task: str
     data: Origin
@@ -165,7 +165,7 @@ class LoadedMachine(Machine):
     load_average_after: Number | None
 
 
-@_open
+@open_shape
 class Latency(TypedDict):
     """What `albert-plus bench --json` writes."""
 
@@ -175,219 +175,6 @@ class Latency(TypedDict):
     rows: Annotated[list[TimedRow], Field(min_length=1)]
     traffic: NotRequired[Traffic | None]
     environment: LoadedMachine
-
-
-Layers = Annotated[int, Field(ge=1, le=10_000)]
-Map = Annotated[list[Count], Field(min_length=1)]
-
-
-Nothing = Annotated[dict[str, Any], Field(max_length=0)]
-
-
-@_open
-class Encoder(TypedDict):
-    """An encoder of another library's architecture."""
-
-    model_type: str
-    num_hidden_layers: Layers
-    hidden_size: Count
-
-
-class AlbertPlusEncoder(Encoder):
-    """One of ours."""
-
-    embedding_size: Count
-    num_attention_heads: Count
-    intermediate_size: Count
-    attention_map: Map
-    ffn_map: Map
-    block_attention_heads: NotRequired[Map]
-    block_intermediate_sizes: NotRequired[Map]
-
-
-class EncoderWithExits(AlbertPlusEncoder):
-    exit_layers: list[int]
-    exit_head: str
-    exit_criterion: str | None
-    exit_threshold: Size | None
-
-
-def _kind_of_encoder(encoder: Any) -> str:
-    if not isinstance(encoder, dict) or encoder.get("model_type") != "albert_plus":
-        return "other"
-    return "exits" if "exit_layers" in encoder else "albert_plus"
-
-
-AnyEncoder = Annotated[
-    Annotated[Encoder, Tag("other")]
-    | Annotated[AlbertPlusEncoder, Tag("albert_plus")]
-    | Annotated[EncoderWithExits, Tag("exits")],
-    Discriminator(_kind_of_encoder),
-]
-
-
-class Parameters(TypedDict):
-    stored: Count
-    effective: Count
-
-
-@_open
-class Phase(TypedDict):
-    """A phase of a distillation."""
-
-    terms: str
-    steps: Count
-    examples: Count
-    learning_rate: Number
-    precision: str
-    train_seconds: Number | str
-    losses: NotRequired[dict[str, Number]]
-
-
-@_open
-class TrainingResult(TypedDict):
-    phases: NotRequired[dict[str, Phase]]
-
-
-@_open
-class TrainingSettings(TypedDict):
-    max_length: Count
-
-
-class Training(TypedDict):
-    """The record of a training."""
-
-    stage: str
-    command: str
-    settings: TrainingSettings
-    parents: dict[str, Origin]
-    result: TrainingResult
-    finished: str
-
-
-@_open
-class CardScore(TypedDict):
-    label: str
-    runtime: str
-    task: str
-    split: str
-    examples: Count
-    glue_examples: Count
-    metrics: Metrics
-    seeds: Annotated[list[int | None], Field(min_length=1)]
-    in_words: dict[str, str]
-    against_baseline: str
-    average_layers: NotRequired[Size]
-
-
-@_open
-class CardSizes(TypedDict):
-    file_bytes: NotRequired[Count]
-    load_ms: NotRequired[Size]
-    peak_rss_mb: NotRequired[Size]
-
-
-class CardPace(TypedDict):
-    pace: str
-    speedup: str
-
-
-@_open
-class CardLatency(TypedDict):
-    label: str
-    sizes: CardSizes
-    loads: dict[str, CardPace]
-
-
-@_open
-class Card(TypedDict):
-    """The facts of a classifier's card."""
-
-    name: str
-    task: str
-    data_name: str
-    protocol: str
-    max_length: Count | None
-    encoder: AnyEncoder
-    parameters: dict[str, Parameters]
-    training: Training | Nothing
-    scores: Annotated[list[CardScore], Field(min_length=1)]
-    baseline: str
-    latency: Annotated[list[CardLatency], Field(min_length=1)]
-    machine: Machine
-
-
-@_open
-class HeldOut(TypedDict):
-    step: Count
-    mlm_loss: Size
-    mlm_accuracy: Size
-    order_accuracy: NotRequired[Size]
-
-
-@_open
-class PretrainingResult(TypedDict):
-    unigram_entropy: Size
-    held_out: list[HeldOut]
-    held_out_mlm_loss: NotRequired[Size]
-    held_out_mlm_accuracy: NotRequired[Size]
-
-
-@_open
-class Pretraining(TypedDict):
-    command: str
-    settings: dict[str, Any]
-    result: PretrainingResult
-    finished: str
-
-
-@_open
-class CorpusSettings(TypedDict):
-    order: str
-    language: str
-
-
-@_open
-class CorpusResult(TypedDict):
-    validation_examples: Count
-
-
-@_open
-class Corpus(TypedDict):
-    command: str
-    settings: CorpusSettings
-    result: CorpusResult
-
-
-@_open
-class FineTuned(TypedDict):
-    task: str
-    split: str
-    examples: Count
-    in_words: dict[str, str]
-    seeds: list[int | None]
-    command: str
-
-
-class Difference(TypedDict):
-    what: str
-    here: str
-    published: str
-
-
-@_open
-class PretrainingCard(TypedDict):
-    """The facts of a pretrained encoder's card."""
-
-    name: str
-    encoder: AlbertPlusEncoder
-    vocabulary: Count
-    parameters: dict[str, Parameters]
-    training: Pretraining
-    corpus: Corpus
-    tokenizer: str
-    finetuned: list[FineTuned]
-    differs: list[Difference]
 
 
 def read_shaped(path: Path, shape: Any, *, what: str, repair: str) -> dict[str, Any]:
@@ -430,7 +217,7 @@ def _stray_row(scores: dict[str, Any], task: Task) -> str | None:
         if set(row["metrics"]) != set(task.metrics) or not set(task.metrics) <= set(row["intervals"]):
             return f"the metrics {', '.join(row['metrics'])} of {row['label']!r}, and {task.name} has {', '.join(task.metrics)}"
         if not labels or any(len(run["predictions"]) != len(labels) for run in row["runs"]):
-            return f"as many predictions of {row['label']!r} as there are not labels"
+            return f"another number of predictions of {row['label']!r} than of labels"
     return None
 
 
@@ -472,10 +259,8 @@ def check_kind(document: Any, *, kind: str) -> None:
 
 
 __all__ = [
-    "Card",
     "Head",
     "Latency",
-    "PretrainingCard",
     "Scores",
     "check_kind",
     "read_latency",

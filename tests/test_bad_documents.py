@@ -127,7 +127,7 @@ def test_a_pipe_is_not_waited_for(kind, tmp_path):
         ("scores", "rows.0.runs.0.directory", "a\0b", "rows.0.runs.0.directory: String should match pattern"),
         ("scores", "environment", ..., "environment: Field required"),
         ("scores", "environment.cores", "2", "environment.cores: Input should be a valid integer"),
-        ("scores", "references.sst2", [0, 1, 1], "belong together, got as many predictions of 'a torch fp32' as there are not labels"),
+        ("scores", "references.sst2", [0, 1, 1], "belong together, got another number of predictions of 'a torch fp32' than of labels"),
         ("scores", "references", {}, "belong together"),
         ("scores", "rows.0.task", "mrpc", "belong together, got a row of 'mrpc' among those of sst2"),
         ("scores", "rows.0.metrics", {"f1": 1.0}, "belong together, got the metrics f1 of 'a torch fp32', and sst2 has accuracy"),
