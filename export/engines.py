@@ -132,14 +132,8 @@ def engine_file(directory: str | Path, runtime: str) -> Path:
         raise InvalidInput("a target must be a model directory", got=str(directory), repair="check the path")
     path = Path(directory) / chosen.file
     if not path.is_file():
-        make = (
-            "albert-plus finetune"
-            if chosen.target is None
-            else f"albert-plus export {directory} --to {chosen.target} --out OUT"
-        )
-        raise InvalidInput(
-            f"the target {directory}:{runtime} needs {path}", got="no such file", repair=f"make it: {make}"
-        )
+        repair = f"make it: {chosen.command(directory)}"
+        raise InvalidInput(f"the target {directory}:{runtime} needs {path}", got="no such file", repair=repair)
     return path
 
 

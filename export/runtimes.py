@@ -30,6 +30,12 @@ class Runtime:
         """Whether one engine answers calls from several threads at once."""
         return self.engine.startswith("onnx_engine") or self.leaves_early
 
+    def command(self, directory: object) -> str:
+        """What to type for its file in a directory."""
+        if self.target is None:
+            return "albert-plus finetune"
+        return f"albert-plus export {directory} --to {self.target} --out OUT"
+
     @property
     def leaves_early(self) -> bool:
         """Whether what a call costs depends on its texts."""

@@ -239,3 +239,11 @@ def test_a_refused_version_is_not_ready_and_says_why(exported_dir):
         assert line in server.ask("GET", "/metrics")[2].decode()
     finally:
         server.stop()
+
+
+def test_weights_that_are_missing_come_from_a_training_and_not_from_an_export(model_dir):
+    from hf_albert_plus.serving.repository import scan
+
+    (model_dir / "model.safetensors").unlink()
+    with pytest.raises(InvalidInput, match=r"must hold model.safetensors .*; make it: albert-plus finetune"):
+        scan(model_dir, runtime="torch")

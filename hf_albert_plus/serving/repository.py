@@ -46,7 +46,7 @@ class Served:
                 raise InvalidInput(
                     f"{self.directory} must hold {file.relative_to(self.directory)} to be run by {self.runtime}",
                     got="no such file" if isinstance(error, FileNotFoundError) else error.strerror,
-                    repair=f"export it: albert-plus export {self.directory} --to {RUNTIMES[self.runtime].target or 'onnx-int8'} --out OUT",
+                    repair=f"make it: {RUNTIMES[self.runtime].command(self.directory)}",
                 ) from None
 
 
