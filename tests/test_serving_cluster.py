@@ -9,7 +9,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -97,10 +96,16 @@ def gcs_of(server):
     return dict(word.lstrip("-").split("=", 1) for word in found if "=" in word)
 
 
+def private_directory_of(server):
+    """The one that the server made for Ray's files."""
+    words = gcs_of(server)
+    directory = Path(words["session-dir"] if "session-dir" in words else words["log_dir"])
+    return next(parent for parent in directory.parents if parent.name.startswith("albert-"))
+
+
 def test_nobody_else_reads_its_files_or_calls_its_processes(server):
     grpc = pytest.importorskip("grpc")
-    directory = Path(gcs_of(server)["session-dir"] if "session-dir" in gcs_of(server) else gcs_of(server)["log_dir"])
-    private = next(parent for parent in directory.parents if parent.name.startswith("albert-"))
+    private = private_directory_of(server)
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
     port = gcs_of(server)["gcs_server_port"]
     if port == "0":
@@ -194,10 +199,10 @@ def test_told_to_stop_it_answers_what_it_took(server):
     for client in clients:
         client.start()
     time.sleep(1)
-    private = sorted(Path(tempfile.gettempdir()).glob("albert-*/ray"))
-    assert private
+    private = private_directory_of(server)
+    assert private.is_dir()
     assert server.stop() == 0
-    assert not any(directory in Path(tempfile.gettempdir()).glob("albert-*/ray") for directory in private)
+    assert not private.exists()
     for client in clients:
         client.join(timeout=30)
     assert set(statuses) == {200, 503}
