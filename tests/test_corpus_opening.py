@@ -10,7 +10,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.pretraining_step import bench_pretraining
 from tests.conftest import SMALL
 
-NO_OBJECTS = ["[]", "5", "", "{", "\x00"]
+NO_OBJECTS = ["[]", "5", "", "{", "\x00", "[" * 100_000 + "]" * 100_000]
 OTHER_OBJECTS = ["{}", '{"splits": 5}', '{"_data_files": [{}]}']
 
 
@@ -33,6 +33,7 @@ def test_it_opens(corpus):
         *product(("train/state.json", "validation/state.json", "dataset_dict.json"), (*NO_OBJECTS, *OTHER_OBJECTS)),
         *product(("train/dataset_info.json",), NO_OBJECTS),  # datasets needs nothing of this one
     ],
+    ids=lambda given: given[:20],
 )
 def test_an_index_of_another_shape(copied, name, content):
     (copied / name).write_text(content)

@@ -25,7 +25,15 @@ def open_corpus(corpus: Path) -> tuple[Any, Any]:
     try:
         splits = load_from_disk(str(corpus.absolute()))
     # What datasets raises at JSON of another shape and at Arrow files that are none.
-    except (AttributeError, LookupError, OSError, TypeError, ValueError, pyarrow.ArrowException) as error:
+    except (
+        AttributeError,
+        LookupError,
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        pyarrow.ArrowException,
+    ) as error:
         got = f"{corpus} ({type(error).__name__}: {first_line(error)})"
         raise InvalidInput("--corpus must hold what corpus build made", got=got, repair=_REPAIR) from error
     if not isinstance(splits, DatasetDict) or set(splits) != _SPLITS:
