@@ -16,8 +16,8 @@ from .errors import InvalidInput, first_line
 from .files import read_json
 
 _REPAIR = "correct config.json, or save the model again with save_pretrained"
-# What the configs of transformers' architectures raise at values that they do not foresee.
-_UNFORESEEN = (
+# What the configs and models of transformers' architectures raise at values that they do not foresee.
+UNFORESEEN = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, StrictDataclassError, TypeError,
     ValueError,
 )  # fmt: skip
@@ -63,7 +63,7 @@ def load_config(source: str | Path, *, option: str, **fields: Any) -> PreTrained
             got=f"{error.got} in {path}",
             repair=error.repair,
         ) from None
-    except _UNFORESEEN as error:
+    except UNFORESEEN as error:
         raise InvalidInput(
             f"{option} must be a model directory that from_pretrained opens, or a Hub id",
             got=f"{str(source)!r} ({_last_line(error)})",
@@ -165,4 +165,4 @@ def _last_line(error: Exception) -> str:
     return (lines[-1] if isinstance(error, StrictDataclassError) else lines[0]).strip()
 
 
-__all__ = ["is_our_code", "load_config"]
+__all__ = ["UNFORESEEN", "is_our_code", "load_config"]

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 from typing_extensions import TypedDict
 
-from .config_files import load_config
+from .config_files import UNFORESEEN, load_config
 from .errors import InvalidInput, first_line
 from .files import read_json
 
@@ -18,17 +18,6 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 # What a model has that its file may lack, before it is one of another size: a new head, and this many parameters of new exits.
 _NEW_PARTS = 1 << 24
 _BELONG = "check that config and weights belong together, or export it again"
-# What the architectures of transformers raise at a config whose values do not fit together.
-_UNFORESEEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 class _Index(TypedDict):
@@ -98,7 +87,7 @@ def _without_memory(
     try:
         with torch.device("meta"):
             model: torch.nn.Module = build(config, **options)
-    except _UNFORESEEN as error:
+    except UNFORESEEN as error:
         raise InvalidInput(
             f"{option} must have a config.json that its architecture can be built from",
             got=f"{source} ({type(error).__name__}: {first_line(error)})",
