@@ -2,15 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all upstream check cards clean help
+.PHONY: demo test test-all test-pages upstream check cards docs clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      the main job on generated data, offline, in demo-output/"
 	@echo "make test      the tests, transformers' own common model tests among them"
 	@echo "make test-all  the slow ones too: clusters, processes that are killed, measured times, every peer"
+	@echo "make test-pages  every block of the documentation, beside a demo that it makes"
 	@echo "make check     lint, types and all of the tests"
 	@echo "make cards     fails if a card in model_cards/ differs from its record"
+	@echo "make docs      the documentation in docs/_build/html, warnings as errors"
 	@echo "make clean     removes .venv and what the other targets made"
 
 .venv/.made:
@@ -25,6 +27,10 @@ help:
 
 .venv/.dev: .venv/.cpu
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cpu,dev]'
+	@touch $@
+
+.venv/.docs: .venv/.cpu
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cpu,docs]'
 	@touch $@
 
 demo: .venv/.cpu
@@ -51,7 +57,10 @@ test: .venv/.dev upstream
 	$(BIN)/python -m pytest $(WORKERS)
 
 test-all: .venv/.dev upstream
-	$(BIN)/python -m pytest $(WORKERS) -m ''
+	$(BIN)/python -m pytest $(WORKERS) -m 'not pages'
+
+test-pages: .venv/.dev
+	$(BIN)/python -m pytest -m pages
 
 # Type checkers do not see the mapping of export/ and eval/ into the package: they get a folder that shows it as links.
 check: .venv/.dev upstream
@@ -65,5 +74,9 @@ check: .venv/.dev upstream
 cards: .venv/.cpu
 	$(BIN)/albert-plus card model_cards/*.json --check
 
+# All pages are read anew: what the code writes into them is no file that Sphinx watches.
+docs: .venv/.docs
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --nitpicky docs docs/_build/html
+
 clean:
-	rm -rf .venv .typecheck demo-output build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .typecheck demo-output docs/_build build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -8,7 +8,7 @@ import evaluate
 import numpy
 
 from hf_albert_plus.eval.metrics import compute_metrics
-from hf_albert_plus.glue import get_task
+from hf_albert_plus.tasks.glue import get_task
 
 _HUB_NAMES = {"matthews": "matthews_correlation", "spearman": "spearmanr"}
 
@@ -31,11 +31,8 @@ class GlueMetric(evaluate.Metric):
         )
 
     def _compute(self, predictions, references):
-        found = compute_metrics(numpy.asarray(predictions), numpy.asarray(references), self.task)
+        metrics = compute_metrics(numpy.asarray(predictions), numpy.asarray(references), self.task)
         return {
             _HUB_NAMES.get(name, name): float("nan") if points is None else points / 100
-            for name, points in found.items()
+            for name, points in metrics.items()
         }
-
-
-__all__ = ["GlueMetric"]

@@ -1,12 +1,16 @@
-"""GLUE's metrics in points (100 is perfect), over weighted examples: a bootstrap weighs them by how often each was drawn."""
+"""GLUE's metrics in points (100 is perfect), their bootstrap intervals over examples and seeds, and those of the difference of two rows.
+
+A bootstrap weighs examples by how often each was drawn, so every metric here takes weights.
+"""
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.glue import Task
+from hf_albert_plus.tasks.glue import Task
 
 
 def predictions(logits: numpy.ndarray, task: Task) -> numpy.ndarray:
@@ -44,8 +48,8 @@ def compute_metrics(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task)
             repair="predict the same split of the same data",
         )
     weights = numpy.ones((1, len(labels)))
-    found = {name: float(METRICS[name](predicted, labels, weights)[0]) for name in task.metrics}
-    return {name: value if numpy.isfinite(value) else None for name, value in found.items()}
+    points = {name: float(METRICS[name](predicted, labels, weights)[0]) for name in task.metrics}
+    return {name: value if numpy.isfinite(value) else None for name, value in points.items()}
 
 
 def accuracy(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
@@ -64,8 +68,8 @@ def accuracy(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.nda
 def f1(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
     """2·TP / (2·TP + FP + FN) of label 1; 0 where neither predictions nor labels have it."""
     hits = weights @ ((predicted == 1) & (labels == 1))
-    found = weights @ (predicted == 1) + weights @ (labels == 1)
-    return 100 * 2 * hits / numpy.maximum(found, 1)
+    ones = weights @ (predicted == 1) + weights @ (labels == 1)
+    return 100 * 2 * hits / numpy.maximum(ones, 1)
 
 
 def matthews(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
@@ -128,4 +132,99 @@ def first_metric(logits: numpy.ndarray, labels: Any, task: Task) -> float:
     return float(next(iter(metrics.values())) or 0.0)
 
 
-__all__ = ["METRICS", "compute_metrics", "first_metric", "predictions"]
+DRAWS = 1000
+LEVEL = 95
+_BLOCK = 1 << 22
+Verdict = Literal["higher", "lower", "within noise"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Predictions of a row's runs on one split.
+
+    Attributes:
+        predicted: `[runs, examples]`.
+        labels: `[examples]`.
+    """
+
+    predicted: numpy.ndarray
+    labels: numpy.ndarray
+
+
+def intervals(sample: Sample, task: Task, *, seed: int = 0) -> dict[str, list[float] | None]:
+    """Percentile intervals of each metric's median over the runs, examples and runs drawn with replacement (Efron and
+    Tibshirani, 1993, ch. 13).
+
+    Returns:
+        Metric -> low and high in points; None where a draw leaves it undefined.
+    """
+    (values,) = _draw_medians([sample], task, seed=seed)
+    return {name: percentile_interval(drawn) for name, drawn in values.items()}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much higher a row's score is than the baseline's.
+
+    Attributes:
+        points: of the two scores themselves.
+        interval: of the difference over draws of examples and runs; within noise where it holds 0.
+    """
+
+    metric: str
+    points: float
+    interval: list[float]
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.interval)
+
+
+def difference(row: Sample, baseline: Sample, task: Task, *, points: float = 0.0, seed: int = 0) -> Difference | None:
+    """How much higher a row's score is than the baseline's on the same examples, both drawn together; None where a draw
+    leaves it undefined.
+
+    Args:
+        points: difference of the two scores.
+    """
+    name = task.metrics[0]
+    ours, theirs = _draw_medians([row, baseline], task, seed=seed, metrics=(name,))
+    interval = percentile_interval(ours[name] - theirs[name])
+    return None if interval is None else Difference(name, points, interval)
+
+
+def verdict(interval: list[float]) -> Verdict:
+    """What an interval of a difference allows to say."""
+    low, high = interval
+    return "higher" if low > 0 else "lower" if high < 0 else "within noise"
+
+
+def _draw_medians(
+    samples: list[Sample], task: Task, *, seed: int, metrics: tuple[str, ...] | None = None
+) -> list[dict[str, numpy.ndarray]]:
+    """For each sample: metric -> its median over the runs in every draw, `[DRAWS]`."""
+    generator = numpy.random.default_rng(seed)
+    # Examples with the same label and predictions are one: how often each such group is drawn is multinomial.
+    table = numpy.stack([samples[0].labels, *(line for sample in samples for line in sample.predicted)]).astype(float)
+    groups, counts = numpy.unique(table, axis=1, return_counts=True)
+    labels, lines = groups[0], iter(groups[1:])
+    runs = [[next(lines) for _ in sample.predicted] for sample in samples]
+    names = metrics or task.metrics
+    medians: list[dict[str, list[numpy.ndarray]]] = [{name: [] for name in names} for _ in samples]
+    step = max(1, min(DRAWS, _BLOCK // len(counts)))
+    for start in range(0, DRAWS, step):
+        draws = min(step, DRAWS - start)
+        weights = generator.multinomial(counts.sum(), counts / counts.sum(), size=draws).astype(float)
+        for predicted, values in zip(runs, medians, strict=True):
+            chosen = generator.integers(len(predicted), size=(draws, len(predicted)))
+            for name in names:
+                of_run = numpy.stack([METRICS[name](line, labels, weights) for line in predicted], axis=-1)
+                values[name].append(numpy.median(numpy.take_along_axis(of_run, chosen, axis=-1), axis=-1))
+    return [{name: numpy.concatenate(parts) for name, parts in values.items()} for values in medians]
+
+
+def percentile_interval(values: numpy.ndarray) -> list[float] | None:
+    """The middle `LEVEL` percent of drawn values; None where a draw left one undefined."""
+    if not numpy.isfinite(values).all():
+        return None
+    return [round(float(bound), 3) for bound in numpy.percentile(values, [50 - LEVEL / 2, 50 + LEVEL / 2])]

@@ -9,9 +9,8 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.errors import InvalidInput, first_line, shown
-from hf_albert_plus.files import write_text, writing
-from hf_albert_plus.glue import TASKS, Task
-from hf_albert_plus.input_files import check_input_file
+from hf_albert_plus.records.files import check_input_file, write_text, writing
+from hf_albert_plus.tasks.glue import TASKS, Task
 
 _HEADER = ["index", "prediction"]
 _FORM = "write it as GLUE's submissions are: index<TAB>prediction"
@@ -57,10 +56,10 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
             "a prediction file must be UTF-8 with tabs between columns", got=f"{path} ({first_line(error)})", repair=_FORM
         ) from None  # fmt: skip
     if not rows or rows[0] != _HEADER or any(len(row) != 2 for row in rows):
-        found = next((row for row in rows if len(row) != 2), rows[0] if rows else [])
+        wrong = next((row for row in rows if len(row) != 2), rows[0] if rows else [])
         raise InvalidInput(
             "a prediction file must have the columns index and prediction, with tabs between",
-            got=f"{shown(found)} in {path}",
+            got=f"{shown(wrong)} in {path}",
             repair=_FORM,
         )
     values = {}
@@ -115,16 +114,6 @@ def write_submission(path: Path, files: dict[str, str]) -> list[str]:
     return [stem for stem in submission_files() if stem not in files]
 
 
-def to_json(predicted: numpy.ndarray, task: Task) -> list[Any]:
-    """Predictions as a document holds them: label ids, or values to 6 digits."""
+def as_numbers(predicted: numpy.ndarray, task: Task) -> list[Any]:
+    """Predictions as a document of scores holds them: label ids, or values to 6 digits."""
     return [round(float(value), 6) if task.is_regression else int(value) for value in predicted]
-
-
-__all__ = [
-    "prediction_text",
-    "read_predictions",
-    "submission_files",
-    "to_json",
-    "write_predictions",
-    "write_submission",
-]

@@ -1,8 +1,10 @@
-"""How models are scored, timed and served to be timed: what a figure may be, checked before anything is opened."""
+"""Settings of scoring, of timing, of loading a server and of planning: what each value may be, checked before anything is opened."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from hf_albert_plus.errors import check_values
+from hf_albert_plus.option import Option
 
 # A day of one measurement, a thousand measurements, and more sentences a second than any machine answers.
 _LONGEST_S, _ROUNDS, _FASTEST = 86_400, 1000, 1e9
@@ -10,14 +12,17 @@ _LONGEST_S, _ROUNDS, _FASTEST = 86_400, 1000, 1e9
 
 @dataclass(frozen=True)
 class EvalSettings:
-    """
-    Attributes:
-        max_length: longest input in tokens.
-        rounds: how often each way of batching is timed.
-    """
+    """How targets are scored."""
 
-    max_length: int = 128
-    rounds: int = 1
+    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
+    batching: Annotated[
+        tuple[str, ...],
+        Option(
+            "Way to make batches: length:TOKENS (rows of similar length, a token budget) or file:ROWS (the file's order); "
+            "repeat to compare. The first one's predictions are scored."
+        ),
+    ] = ("length",)
+    rounds: Annotated[int, Option("How often each way of batching is timed, in turns.", least=1)] = 1
 
     def __post_init__(self) -> None:
         check_values(
@@ -29,16 +34,14 @@ class EvalSettings:
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """
-    Attributes:
-        seconds: least measured time of each target and load.
-        rate: sentences a second of the server scenario.
-        max_length: longest sentence in tokens.
-    """
+    """How targets are timed."""
 
-    seconds: float = 3.0
-    rate: tuple[float, ...] = ()
-    max_length: int = 128
+    rate: Annotated[
+        tuple[float, ...],
+        Option("Sentences a second of the server scenario; repeat for several. Default: half the baseline's pace."),
+    ] = ()
+    max_length: Annotated[int, Option("Longest sentence in tokens; the rest is cut.")] = 128
+    seconds: Annotated[float, Option("Least measured time for each target and load.")] = 3.0
 
     def __post_init__(self) -> None:
         rates = all(0 < rate <= _FASTEST for rate in self.rate)
@@ -57,20 +60,13 @@ class BenchSettings:
 
 @dataclass(frozen=True)
 class ServedSettings:
-    """
-    Attributes:
-        texts: sentences of a request.
-        clients: that ask at a time.
-        seconds: of the one-at-a-time and of the open loop.
-        wait_ms: how long the server lets a sentence wait for others.
-        max_length: longest sentence in tokens.
-    """
+    """How a server is loaded to be timed."""
 
-    texts: int = 64
-    clients: int = 4
-    seconds: float = 20.0
-    wait_ms: float = 2.0
-    max_length: int = 128
+    texts: Annotated[int, Option("Sentences of a request.")] = 64
+    clients: Annotated[int, Option("Clients that ask at a time.")] = 4
+    seconds: Annotated[float, Option("Seconds of each of the two measurements of latency.")] = 20.0
+    wait_ms: Annotated[float, Option("How long the server lets a sentence wait for others.")] = 2.0
+    max_length: Annotated[int, Option("Longest sentence in tokens; the rest is cut.")] = 128
 
     def __post_init__(self) -> None:
         check_values(
@@ -85,14 +81,10 @@ class ServedSettings:
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """
-    Attributes:
-        rate: requests a second to answer.
-        texts: of a request.
-    """
+    """What load a plan is for."""
 
-    rate: float = 1000.0
-    texts: int = 1
+    rate: Annotated[float, Option("Requests a second to answer.", least=0)] = 1000.0
+    texts: Annotated[int, Option("Texts of a request.", least=1)] = 1
 
     def __post_init__(self) -> None:
         check_values(
@@ -100,6 +92,3 @@ class PlanSettings:
             ("rate", 0 < self.rate <= _FASTEST, f"greater than 0 and at most {_FASTEST:,.0f}", "1000"),
             ("texts", 1 <= self.texts <= 1 << 20, f"at least 1 and at most {1 << 20:,}", "1"),
         )
-
-
-__all__ = ["BenchSettings", "EvalSettings", "PlanSettings", "ServedSettings"]

@@ -1,12 +1,14 @@
 """Predictions for the test splits, whose labels only the benchmark's server has."""
 
-from hf_albert_plus.eval.inference import Batching, predict
+from hf_albert_plus.eval.batched_inference import Batching, predict
 from hf_albert_plus.eval.metrics import predictions
 from hf_albert_plus.eval.predictions import prediction_text
-from hf_albert_plus.eval.score import tokenizer_for
+from hf_albert_plus.eval.scoring import tokenizer_for
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.glue import Task, encode, load_split
+from hf_albert_plus.tasks.glue import Task
+from hf_albert_plus.tasks.readers import load_split
+from hf_albert_plus.tasks.rows import encode
 
 
 def answer_tests(
@@ -32,6 +34,3 @@ def answer_tests(
         index = rows["idx"][:] if "idx" in rows.column_names else None
         files[stem] = prediction_text(predictions(logits, task), task, index=index)
     return files
-
-
-__all__ = ["answer_tests"]

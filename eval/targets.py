@@ -1,11 +1,19 @@
-"""Targets: what is scored and timed, written `DIR`, `DIR:RUNTIME` or `NAME=DIR:RUNTIME`."""
+"""Targets, which are scored and timed (`DIR`, `DIR:RUNTIME` or `NAME=DIR:RUNTIME`), and the shapes of random tokens to time them with."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.engines import Engine, engine_file
-from hf_albert_plus.export.runtimes import RUNTIMES
+import torch
+
+from hf_albert_plus.engines.artefacts import RUNTIMES, directory_and_runtime
+from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.runtime_files import engine_file
+from hf_albert_plus.errors import InvalidInput, shown
+from hf_albert_plus.model_inputs import longest_input, whole_inputs
+from hf_albert_plus.records.record import Parent, parent
 
 
 @dataclass(frozen=True)
@@ -38,13 +46,6 @@ def parse_target(text: str) -> Target:
     return Target(name=name or Path(directory).resolve().name, directory=Path(directory), runtime=runtime)
 
 
-def directory_and_runtime(text: str) -> tuple[str, str | None]:
-    """`DIR:RUNTIME` -> DIR and RUNTIME; None where there is none. A path may hold colons itself."""
-    head, colon, tail = text.rpartition(":")
-    is_path = not colon or not head or Path(text).is_dir() or "/" in tail or "\\" in tail
-    return (text, None) if is_path else (head, tail)
-
-
 def _named(text: str) -> tuple[str, str]:
     """`NAME=REST` -> NAME and REST; a path may hold = itself."""
     before, equals, after = text.partition("=")
@@ -74,4 +75,64 @@ def parse_targets(texts: list[str], *, runs: bool = False) -> list[Target]:
     return targets
 
 
-__all__ = ["RUNTIMES", "Target", "directory_and_runtime", "parse_target", "parse_targets"]
+def target_parents(targets: list[Target]) -> dict[str, Parent]:
+    """How a record names the directories of targets: by the names of their rows, further directories of a row numbered."""
+    parents: dict[str, Parent] = {}
+    for name, directory in dict.fromkeys((target.name, target.directory) for target in targets):
+        number = sum(1 for other in parents if other == name or other.startswith(f"{name} run "))
+        parents[f"{name} run {number + 1}" if number else name] = parent(directory)
+    return parents
+
+
+_SHAPE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
+# Tokens of a batch: what a machine has memory for.
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sequences a batch and tokens a sequence, no padding."""
+
+    batch: int
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.batch}x{self.length}"
+
+
+def parse_shapes(text: str) -> list[Shape]:
+    """`"1x16,8x128"` -> shapes.
+
+    Raises:
+        InvalidInput: another form.
+    """
+    shapes = []
+    for part in text.split(","):
+        match = _SHAPE.fullmatch(part.strip())
+        if match is None:
+            raise InvalidInput(
+                "--shapes must be a list of BATCHxLENGTH", got=shown(text), repair="use --shapes 1x16,1x128,8x128"
+            )
+        shape = Shape(int(match[1]), int(match[2]))
+        if shape.batch * shape.length > _LARGEST:
+            raise InvalidInput(
+                f"--shapes must have at most {_LARGEST:,} tokens a batch", got=shape, repair="use --shapes 1x16,1x128,8x128"
+            )  # fmt: skip
+        shapes.append(shape)
+    return shapes
+
+
+def check_shapes(shapes: list[Shape], config: Any, *, name: str) -> None:
+    """Refuses shapes longer than a model's positions."""
+    longest, positions = max(shape.length for shape in shapes), longest_input(config)
+    if longest > positions:
+        raise InvalidInput(
+            f"--shapes must fit the {positions} positions of {name}",
+            got=longest,
+            repair=f"use lengths up to {positions}",
+        )
+
+
+def sample_tensors(config: Any, names: Sequence[str], shape: Shape) -> dict[str, torch.Tensor]:
+    """Random tokens without padding, under those names that a model reads."""
+    return whole_inputs(config, names, batch=shape.batch, length=shape.length)

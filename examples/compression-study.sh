@@ -1,5 +1,5 @@
 #!/bin/bash
-# The models of the README's study of compression: exits, pruning, few bits and stacks of them, from one encoder, on three tasks.
+# The models of the study of compression (docs/results/compression.md): exits, pruning, few bits and stacks of them, from one encoder, on three tasks.
 # What is there already is not made again, so it may be stopped and started at will, and TASKS names those of one process:
 # `TASKS=sst2` beside `TASKS="mrpc cola"` is one for each core, once the general students are there (`TASKS=`).
 #

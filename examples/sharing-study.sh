@@ -1,5 +1,5 @@
 #!/bin/bash
-# The README's study of sharing (What sharing costs): what is shared, in two sizes of embedding, and two other tasks beside masked words. Every encoder sees
+# The study of sharing (docs/results/sharing.md): what is shared, in two sizes of embedding, and two other tasks beside masked words. Every encoder sees
 # 20 million tokens and is fine-tuned on SST-2 and MRPC. A process a core; what is there already is not made again, so it may be
 # stopped and started at will.
 #

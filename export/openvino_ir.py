@@ -6,27 +6,27 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from hf_albert_plus.errors import QuantisationError
-from hf_albert_plus.export.calibration import Example, as_arrays
-from hf_albert_plus.export.quiet import quiet_loggers
-from hf_albert_plus.optional import need
+from hf_albert_plus.errors import QuantisationError, need
+from hf_albert_plus.export.graph.tracing import quiet_loggers
+from hf_albert_plus.export.precision.int8 import QuantisedProducts, WeightProducts
+from hf_albert_plus.export.real_examples import Example, as_arrays
 
 _PRODUCT = "MatMul"
 _THROUGH = {"Convert", "Multiply", "Reshape", "Subtract", "Transpose", "FakeQuantize"}
 
 
-def write_openvino(source: Path, target: Path) -> dict[str, Any]:
+def write_openvino(source: Path, target: Path) -> WeightProducts:
     """Converts an fp32 ONNX graph, its weights kept in fp32; the runtime narrows them where that is faster."""
     openvino = need("openvino", extra="openvino")
     model = openvino.convert_model(source)
     _save(openvino, model, target)
     products, _ = count_openvino_products(model)
-    return {"weight_products": len(products)}
+    return WeightProducts(len(products))
 
 
 def quantise_openvino(
     source: Path, target: Path, *, examples: list[Example], keep_fp32: Collection[str] = ()
-) -> dict[str, Any]:
+) -> QuantisedProducts:
     """Quantises an fp32 ONNX graph for OpenVINO with NNCF, activations calibrated on examples.
 
     Args:
@@ -59,12 +59,11 @@ def quantise_openvino(
     if missing:
         raise QuantisationError(quantised=len(products) - len(floating), total=len(products), missing=missing)
     _save(openvino, quantised, target)
-    return {
-        "weight_products": len(products),
-        "quantised_products": len(products) - len(floating),
-        "kept_fp32": sorted(floating),
-        "calibration_examples": len(examples),
-    }
+    return QuantisedProducts(
+        weight_products=len(products),
+        quantised_products=len(products) - len(floating),
+        kept_fp32=tuple(sorted(floating)),
+    )
 
 
 def _save(openvino: Any, model: Any, target: Path) -> None:
@@ -100,6 +99,3 @@ def _quiet() -> Any:
     """Holds back NNCF's notes and sends its progress bars, which it prints, to where bars belong."""
     with quiet_loggers("nncf"), contextlib.redirect_stdout(sys.stderr):
         yield
-
-
-__all__ = ["count_openvino_products", "quantise_openvino", "write_openvino"]

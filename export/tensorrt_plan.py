@@ -1,66 +1,23 @@
-"""TensorRT engines from typed ONNX graphs, built by Polygraphy on the machine with the GPU that will run them."""
+"""TensorRT engines from typed ONNX graphs, built by Polygraphy on the machine with the GPU that will run them; and a static check of what
+TensorRT's ONNX parser takes, for machines without TensorRT.
+
+The check's source is onnx-tensorrt, docs/operators.md of release 10.15 (opsets 9 to 24), the rows of operators that encoders use. Passing
+it says that operators and types are listed, not that an engine was built.
+"""
 
 import importlib.util
 import platform
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import onnx
 import torch
 
-from hf_albert_plus.errors import InvalidInput, shown
-from hf_albert_plus.export.inputs import input_rank, longest_input
-from hf_albert_plus.export.runtimes import RUNTIMES
-
-CHOICES = (1, 4, 8)
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Shapes, batch and length, that an engine takes, and that it is fastest at."""
-
-    minimum: tuple[int, int] = (1, 1)
-    optimum: tuple[int, int] = (8, 128)
-    maximum: tuple[int, int] = (32, 512)
-
-    def fitted(self, longest: int) -> "Profile":
-        """The profile within a model's positions."""
-        shapes = ((batch, min(length, longest)) for batch, length in (self.minimum, self.optimum, self.maximum))
-        return Profile(*shapes)
-
-    def shapes(self, rank: int = 2) -> list[tuple[int, ...]]:
-        """Minimum, optimum and maximum with the axis of choices, where inputs have one."""
-        corners = (self.minimum, self.optimum, self.maximum)
-        return [
-            (batch, length) if rank == 2 else (batch, choices, length)
-            for (batch, length), choices in zip(corners, CHOICES, strict=True)
-        ]
-
-    def allows(self, shape: Any) -> bool:
-        """Whether an engine with this profile takes a shape."""
-        low, _, high = self.shapes(len(shape))
-        return all(least <= size <= most for least, size, most in zip(low, shape, high, strict=True))
-
-
-def parse_profile(text: str) -> Profile:
-    """`"1x1,8x128,32x512"` -> the profile with these minimum, optimum and maximum shapes.
-
-    Raises:
-        InvalidInput: another form, or shapes that do not grow.
-    """
-    parts = [part.strip().split("x") for part in text.split(",")]
-    good = len(parts) == 3 and all(
-        len(part) == 2 and all(n.isdecimal() and len(n) < 10 and int(n) > 0 for n in part) for part in parts
-    )
-    corners = [(int(part[0]), int(part[1])) for part in parts] if good else []
-    if not good or any(a > b for low, high in pairwise(corners) for a, b in zip(low, high, strict=True)):
-        raise InvalidInput(
-            "--profile must be the smallest, best and largest BATCHxLENGTH, none smaller than the one before",
-            got=shown(text),
-            repair="use --profile 1x1,8x128,32x512",
-        )
-    return Profile(*corners)
+from hf_albert_plus.config_files import load_config
+from hf_albert_plus.engines.artefacts import RUNTIMES
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.settings import Profile
+from hf_albert_plus.model_inputs import input_rank, longest_input, reads_token_types
 
 
 def check_tensorrt(source: Path, *, graph: str, profile: Profile) -> None:
@@ -73,9 +30,6 @@ def check_tensorrt(source: Path, *, graph: str, profile: Profile) -> None:
     lacking = [f"no {name}" for name in missing] + ([] if torch.cuda.is_available() else ["no NVIDIA GPU"])
     if not lacking:
         return
-    from hf_albert_plus.checkpoints import load_config
-    from hf_albert_plus.glue import reads_token_types
-
     config = load_config(source, option="DIR")
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if reads_token_types(config) else [])]
     line = trtexec_line(
@@ -112,25 +66,31 @@ def trtexec_line(graph: Path, names: list[str], *, profile: Profile, rank: int =
     )
 
 
-def build_plan(graph: Path, target: Path, *, profile: Profile, timing_cache: Path | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Plan:
+    """What an engine belongs to: TensorRT's release, the GPU, and the shapes that it takes."""
+
+    tensorrt: str
+    gpu: str
+    compute_capability: str
+    cuda: str | None
+    system: str
+    profile: dict[str, tuple[int, ...]]
+
+
+def build_plan(graph: Path, target: Path, *, profile: Profile, timing_cache: Path | None) -> Plan:
     """Builds and writes an engine.
 
     Args:
         graph: an ONNX graph whose types are the engine's.
         timing_cache: read if it is there, and written.
 
-    Returns:
-        What the engine belongs to, for the record: TensorRT's release, the GPU, the profile.
-
     Raises:
         InvalidInput: the graph holds what TensorRT's parser does not list.
     """
-    import onnx
     import tensorrt
     from polygraphy.backend.trt import CreateConfig, EngineBytesFromNetwork, NetworkFromOnnxPath
     from polygraphy.backend.trt import Profile as TensorRtProfile
-
-    from hf_albert_plus.export.tensorrt_operators import unsupported
 
     proto = onnx.load(graph)
     findings = unsupported(proto)
@@ -151,14 +111,87 @@ def build_plan(graph: Path, target: Path, *, profile: Profile, timing_cache: Pat
     )()
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(bytes(engine))
-    return {
-        "tensorrt": tensorrt.__version__,
-        "gpu": torch.cuda.get_device_name(),
-        "compute_capability": ".".join(str(number) for number in torch.cuda.get_device_capability()),
-        "cuda": torch.version.cuda,
-        "system": platform.platform(),
-        "profile": {"min": low, "opt": best, "max": high},
+    return Plan(
+        tensorrt=tensorrt.__version__,
+        gpu=torch.cuda.get_device_name(),
+        compute_capability=".".join(str(number) for number in torch.cuda.get_device_capability()),
+        cuda=torch.version.cuda,
+        system=platform.platform(),
+        profile={"min": low, "opt": best, "max": high},
+    )
+
+
+TENSORRT_RELEASE = "10.15"
+OPSETS = range(9, 25)
+
+_T = onnx.TensorProto
+_FLOATS: set[int] = {_T.FLOAT, _T.FLOAT16, _T.BFLOAT16}
+_NUMBERS = _FLOATS | {_T.INT32, _T.INT64}
+_ANY = _NUMBERS | {_T.BOOL}
+_FAMILIES: tuple[tuple[set[int], str], ...] = (
+    ({_T.BOOL}, "And Not Or Xor"),
+    (
+        _FLOATS,
+        "Clip CumSum Einsum Elu Erf Exp Gemm HardSigmoid LayerNormalization Log LogSoftmax MatMul Reciprocal Sigmoid "
+        "Softmax Softplus Sqrt Tanh",
+    ),
+    (
+        _NUMBERS,
+        "Abs Add ArgMax ArgMin Div Equal Gelu Greater GreaterOrEqual IsNaN Less LessOrEqual Max Mean Min Mod Mul Neg Pad "
+        "Pow Range ReduceMax ReduceMean ReduceMin ReduceSum Relu Sign Sub Sum",
+    ),
+    (
+        _ANY,
+        "Cast CastLike Concat Constant ConstantOfShape Expand Flatten Gather GatherElements GatherND Identity If Loop "
+        "OneHot Reshape Shape Size Slice Split Squeeze Tile Transpose Unsqueeze Where",
+    ),
+    ({_T.INT8} | _FLOATS, "DequantizeLinear QuantizeLinear"),
+)
+_OPERATORS = {name: types for types, names in _FAMILIES for name in names.split()}
+
+
+def unsupported(proto: onnx.ModelProto) -> list[str]:
+    """What a graph holds that the parser does not list: operators, their types, zero points other than 0, opsets.
+
+    Returns:
+        One line a finding, none twice; empty for a graph that passes.
+    """
+    typed = onnx.shape_inference.infer_shapes(proto)
+    types = {value.name: value.type.tensor_type.elem_type for value in (*typed.graph.input, *typed.graph.value_info)}
+    types |= {value.name: value.type.tensor_type.elem_type for value in typed.graph.output}
+    types |= {tensor.name: tensor.data_type for tensor in typed.graph.initializer}
+    zeros = {
+        tensor.name
+        for tensor in typed.graph.initializer
+        if tensor.data_type in (_T.INT8, _T.UINT8) and not onnx.numpy_helper.to_array(tensor).any()
     }
+    findings = [
+        f"opset {opset.version} of the {opset.domain or 'standard'} operators"
+        for opset in proto.opset_import
+        if opset.domain not in ("", "ai.onnx") or opset.version not in OPSETS
+    ]
+    for node in typed.graph.node:
+        if node.domain not in ("", "ai.onnx") or node.op_type not in _OPERATORS:
+            findings.append(f"operator {node.op_type}")
+            continue
+        for name in (*node.input, *node.output):
+            if name in types and types[name] not in _types_of(node, name):
+                findings.append(f"{node.op_type} on {_T.DataType.Name(types[name]).lower()}")
+        if (
+            node.op_type in {"QuantizeLinear", "DequantizeLinear"}
+            and len(node.input) > 2
+            and node.input[2] not in zeros
+        ):
+            findings.append(f"{node.op_type} with a zero point other than 0")
+    return sorted(set(findings))
 
 
-__all__ = ["Profile", "build_plan", "check_tensorrt", "parse_profile", "trtexec_line"]
+def _types_of(node: onnx.NodeProto, name: str) -> set[int]:
+    """The types that an operator may have on one of its tensors: comparisons give truth values, indices are integers."""
+    types = _OPERATORS[node.op_type]
+    comparison = node.op_type in {"Equal", "Greater", "GreaterOrEqual", "IsNaN", "Less", "LessOrEqual"}
+    if (comparison and name in node.output) or (node.op_type == "Where" and name == node.input[0]):
+        return types | {_T.BOOL}
+    if node.op_type in {"ArgMax", "ArgMin", "Shape", "Size", "CumSum", "ReduceMean"}:
+        return types | {_T.INT32, _T.INT64}
+    return types

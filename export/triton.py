@@ -6,15 +6,17 @@ brings), so it cannot hold a field or value that the schema lacks.
 
 import json
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
 from transformers import PreTrainedModel
 
-from hf_albert_plus.export.inputs import longest_input
-from hf_albert_plus.export.runtimes import RUNTIMES
-from hf_albert_plus.optional import need
+from hf_albert_plus.engines.artefacts import Artefact
+from hf_albert_plus.errors import need
+from hf_albert_plus.model_inputs import longest_input
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "spiece.model")
 MAX_BATCH = 64
@@ -29,20 +31,33 @@ _TYPES: dict[int, str] = {
 }
 
 
+@dataclass(frozen=True)
+class ServedModel:
+    """A model of a repository: its file, and the backend that runs it."""
+
+    file: str
+    backend: str
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The models that were written, by their names, and the schema of their configurations."""
+
+    models: dict[str, ServedModel]
+    schema: str
+
+
 def write_repository(
-    directory: Path, model: PreTrainedModel, *, runtimes: list[str], largest_batch: int, padding_side: str
-) -> dict[str, Any]:
-    """Writes `triton/NAME_RUNTIME/{config.pbtxt,1/model.*}` for every artefact that Triton serves, with the tokenizer and
+    directory: Path, model: PreTrainedModel, *, artefacts: Sequence[Artefact], largest_batch: int, padding_side: str
+) -> Repository:
+    """Writes `triton/NAME_ARTEFACT/{config.pbtxt,1/model.*}` for every artefact that Triton serves, with the tokenizer and
     a contract of what clients send.
 
     Args:
         directory: the export, with its artefacts.
-        runtimes: what was made; ONNX graphs and TensorRT engines are taken.
+        artefacts: what was made; those that Triton has a backend for are taken.
         largest_batch: of a TensorRT engine.
         padding_side: the tokenizer's.
-
-    Returns:
-        The models' names and files, for the record.
 
     Raises:
         InvalidInput: tritonclient is missing.
@@ -50,13 +65,13 @@ def write_repository(
     text_format = need("google.protobuf.text_format", extra="triton")
     repository = directory / "triton"
     written = {}
-    for runtime in runtimes:
-        if not runtime.startswith(("onnx", "tensorrt")):
+    for artefact in artefacts:
+        if artefact.triton_backend is None or artefact.file is None:
             continue
-        name = f"{model.config.model_type}_{runtime.replace('-', '_')}"
-        source = directory / RUNTIMES[runtime].file
-        ports = _ports(directory, runtime)
-        config = _config(name, runtime, ports, largest_batch)
+        name = f"{model.config.model_type}_{artefact.name.replace('-', '_')}"
+        source = directory / artefact.file
+        ports = _ports(directory, artefact)
+        config = _config(name, artefact, ports, largest_batch, suffix=source.suffix)
         version = repository / name / "1"
         version.mkdir(parents=True)
         shutil.copyfile(source, version / f"model{source.suffix}")
@@ -71,27 +86,27 @@ def write_repository(
             json.dumps(_contract(model, ports, padding_side), indent=2, ensure_ascii=False) + "\n",
             encoding="utf-8",
         )
-        written[name] = {"file": f"triton/{name}/1/model{source.suffix}", "backend": config.backend}
-    return {"models": written, "schema": "inference.ModelConfig of tritonclient"}
+        written[name] = ServedModel(file=f"triton/{name}/1/model{source.suffix}", backend=config.backend)
+    return Repository(models=written, schema="inference.ModelConfig of tritonclient")
 
 
-def _config(name: str, runtime: str, ports: dict[str, list[onnx.ValueInfoProto]], largest_batch: int) -> Any:
+def _config(
+    name: str, artefact: Artefact, ports: dict[str, list[onnx.ValueInfoProto]], largest_batch: int, *, suffix: str
+) -> Any:
     """The model's configuration as a message of Triton's schema."""
     schema = need("tritonclient.grpc.model_config_pb2", extra="triton")
-    on_gpu = runtime in {"tensorrt", "onnx-fp16", "onnx-bf16"}
-    plan = runtime == "tensorrt"
     config = schema.ModelConfig(
         name=name,
-        backend="tensorrt" if plan else "onnxruntime",
-        max_batch_size=largest_batch if plan else MAX_BATCH,
-        default_model_filename=f"model{Path(RUNTIMES[runtime].file).suffix}",
+        backend=artefact.triton_backend,
+        max_batch_size=largest_batch if artefact.triton_backend == "tensorrt" else MAX_BATCH,
+        default_model_filename=f"model{suffix}",
     )
     for port in ports["input"]:
         _add(config.input, port, schema)
     for port in ports["output"]:
         _add(config.output, port, schema)
     config.dynamic_batching.max_queue_delay_microseconds = QUEUE_DELAY_MICROSECONDS
-    kind = schema.ModelInstanceGroup.Kind.Value("KIND_GPU" if on_gpu else "KIND_CPU")
+    kind = schema.ModelInstanceGroup.Kind.Value("KIND_GPU" if artefact.for_gpu else "KIND_CPU")
     config.instance_group.add(count=1, kind=kind)
     return config
 
@@ -104,10 +119,10 @@ def _add(entries: Any, port: onnx.ValueInfoProto, schema: Any) -> None:
         entry.reshape.SetInParent()
 
 
-def _ports(directory: Path, runtime: str) -> dict[str, list[onnx.ValueInfoProto]]:
-    """Inputs and outputs, of a TensorRT engine as its ONNX graph has them."""
-    files = sorted((directory / "onnx").glob("model*.onnx")) if runtime == "tensorrt" else []
-    graph = onnx.load(files[0] if files else directory / RUNTIMES[runtime].file).graph
+def _ports(directory: Path, artefact: Artefact) -> dict[str, list[onnx.ValueInfoProto]]:
+    """Inputs and outputs of an artefact, those of a TensorRT engine as its ONNX graph has them."""
+    graphs = sorted((directory / "onnx").glob("model*.onnx")) if artefact.triton_backend == "tensorrt" else []
+    graph = onnx.load(graphs[0] if graphs else directory / str(artefact.file)).graph
     # An input with a value of its own is none that clients send.
     own = {tensor.name for tensor in graph.initializer}
     return {"input": [port for port in graph.input if port.name not in own], "output": list(graph.output)}
@@ -142,6 +157,3 @@ def _contract(model: PreTrainedModel, ports: dict[str, list[onnx.ValueInfoProto]
         "labels": model.config.id2label,
         "problem_type": model.config.problem_type,
     }
-
-
-__all__ = ["LENGTHS", "MAX_BATCH", "write_repository"]

@@ -1,63 +1,97 @@
-"""One export under way: the model, its fp32 graph, and what every artefact is checked on."""
+"""The state of one export under way: the model, its fp32 graph, and what every artefact is checked on."""
 
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 from transformers import PreTrainedModel
 
-from hf_albert_plus.compression.quantisation import FakeQuantisation, Scheme, read_scheme
-from hf_albert_plus.errors import ScoreError
-from hf_albert_plus.export.batching import pad_rows
-from hf_albert_plus.export.calibration import Example, task_examples, text_examples
-from hf_albert_plus.export.engines import Engine, weight_files
-from hf_albert_plus.export.graph import export_graph, save_graph, with_choices
-from hf_albert_plus.export.int8 import matching_products
-from hf_albert_plus.export.parity import (
+from hf_albert_plus.checkpoints import has_tokenizer
+from hf_albert_plus.compression.quantisation.fake_quantisation import FakeQuantisation
+from hf_albert_plus.compression.quantisation.scheme import Scheme, read_scheme
+from hf_albert_plus.engines.artefacts import ARTEFACTS, Artefact
+from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.parity import (
     AS_TRAINED,
+    Agreement,
     Case,
-    Tensors,
+    Parity,
     agreement,
     cases,
     check_agreement,
     check_parity,
     differences,
 )
-from hf_albert_plus.export.runtimes import RUNTIMES
-from hf_albert_plus.export.trained import Form, write_trained
-from hf_albert_plus.tokenizer_files import has_tokenizer
-
-if TYPE_CHECKING:
-    from hf_albert_plus.export.stage import ExportSettings, Scorer
+from hf_albert_plus.engines.runtime_files import weight_files
+from hf_albert_plus.errors import ScoreError
+from hf_albert_plus.export.graph.tracing import export_graph, save_graph
+from hf_albert_plus.export.precision.int8 import matching_products
+from hf_albert_plus.export.precision.trained import TrainedGraph, write_trained
+from hf_albert_plus.export.real_examples import Example, task_examples, text_examples
+from hf_albert_plus.export.settings import ExportSettings, Scorer
+from hf_albert_plus.model_inputs import Tensors, with_choices
+from hf_albert_plus.tasks.rows import load_tokenizer
 
 _BATCH = 8
 # Examples that the predictions of a model trained for few bits are counted on, at least.
 _COUNTED = 1000
 
 
+@dataclass(frozen=True)
+class ArtefactFile:
+    """The file of an artefact below the directory, its size with the weights beside it, and what it multiplies in."""
+
+    file: str
+    bytes: int
+    precision: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """The points of an artefact on the settings' task, and how many fewer than torch's; None without a task."""
+
+    score: float | None
+    drop: float | None
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """How often an artefact predicts what the model that was trained for few bits does."""
+
+    agreement: Agreement
+
+
 @dataclass
 class Work:
-    """The model, its fp32 graph, and what the artefacts are checked on."""
+    """The model, its fp32 graph, and what the artefacts are checked on.
+
+    Attributes:
+        made: the artefacts that are done.
+        exit_parts: the graphs that those with exits are put together from, by their form.
+        scheme: of a model that was trained for few bits.
+        scratch: a folder for graphs on the way, which somebody else empties.
+    """
 
     model: PreTrainedModel
     directory: Path
-    settings: "ExportSettings"
-    scorer: "Scorer | None"
+    settings: ExportSettings
+    scorer: Scorer | None
     graph: Path
+    proto: onnx.ModelProto
     cases: list[Case]
     examples: list[Example]
     tokenizer: Any
     keep_fp32: list[str]
-    proto: onnx.ModelProto
+    scheme: Scheme | None
+    scratch: Path
     torch_score: float | None = None
-    made: list[str] = field(default_factory=list)
+    made: list[Artefact] = field(default_factory=list)
     exit_parts: dict[str, list[Path]] = field(default_factory=dict)
-    scheme: Scheme | None = None
-    scratch: Path | None = None
 
     @classmethod
     def begin(
@@ -65,20 +99,16 @@ class Work:
         model: PreTrainedModel,
         source: Path,
         directory: Path,
-        settings: "ExportSettings",
-        scorer: "Scorer | None",
+        settings: ExportSettings,
+        scorer: Scorer | None,
         *,
-        scratch: Path | None = None,
+        scratch: Path,
     ) -> "Work":
-        """Traces the model and reads the examples.
-
-        Args:
-            scratch: a folder for graphs on the way, which somebody else empties.
-        """
+        """Traces the model and reads the examples."""
         scheme = read_scheme(source)
         tokenizer = _tokenizer(source, model)
         examples = _examples(source, model, settings, count=max(settings.examples, _COUNTED if scheme else 1))
-        graph = directory / RUNTIMES["onnx"].file
+        graph = directory / str(ARTEFACTS["onnx"].file)
         save_graph(export_graph(model), graph)
         proto = onnx.load(graph)
         onnx.checker.check_model(proto)
@@ -86,11 +116,22 @@ class Work:
         if examples:
             batch = {name: with_choices(t, model) for name, t in pad_rows(examples[:8], tokenizer).items()}
             checked.append(Case(f"{len(examples[:8])} of the examples", batch))
-        keep = matching_products(graph, settings.keep_fp32)
-        work = cls(model, directory, settings, scorer, graph, checked, examples, tokenizer, keep, proto)
-        work.scheme, work.scratch = scheme, scratch
+        work = cls(
+            model=model,
+            directory=directory,
+            settings=settings,
+            scorer=scorer,
+            graph=graph,
+            proto=proto,
+            cases=checked,
+            examples=examples,
+            tokenizer=tokenizer,
+            keep_fp32=matching_products(graph, settings.keep_fp32),
+            scheme=scheme,
+            scratch=scratch,
+        )
         if scorer is not None:
-            work.torch_score = scorer(work.engine("torch" if work.scheme is None else "torch-qat"))
+            work.torch_score = scorer(work.engine("torch" if scheme is None else "torch-qat"))
         return work
 
     @cached_property
@@ -102,41 +143,51 @@ class Work:
         FakeQuantisation.of(rounded, self.scheme, keep_fp32=self.keep_fp32)
         return rounded
 
-    def engine(self, name: str) -> Engine:
-        return Engine.load(self.directory, name, threads=self.settings.threads, verify=False)
+    def engine(self, runtime: str) -> Engine:
+        return Engine.load(self.directory, runtime, threads=self.settings.threads, verify=False)
 
-    def path(self, name: str) -> Path:
-        return self.directory / RUNTIMES[name].file
+    def path(self, artefact: Artefact) -> Path:
+        return self.directory / str(artefact.file)
 
-    def parity(self, name: str, run: Callable[[Tensors], Any] | None = None) -> dict[str, Any]:
-        """Compares an artefact with the model, through the engine that users load unless told otherwise."""
-        self.made.append(name)
+    def files(self, artefact: Artefact) -> tuple[ArtefactFile, ...]:
+        """The file of an artefact that was made; none of a folder of several."""
+        if artefact.file is None:
+            return ()
+        size = sum(path.stat().st_size for path in weight_files(self.path(artefact)))
+        return (ArtefactFile(artefact.file, size, artefact.precision),)
+
+    def parity(self, artefact: Artefact, run: Callable[[Tensors], Any] | None = None) -> Parity:
+        """Compares an artefact with the model, through the engine that users load unless told otherwise.
+
+        Raises:
+            ParityError: an output differs by more than the precision's tolerance.
+        """
         if run is None:
-            engine = self.engine(name)
-            found = differences(self.model, lambda tensors: dict(engine(**tensors)), self.cases)
+            engine = self.engine(artefact.name)
+            compared = differences(self.model, lambda tensors: dict(engine(**tensors)), self.cases)
         else:
-            found = differences(self.model, run, self.cases)
-        return check_parity(found, what=name, precision=RUNTIMES[name].precision)
+            compared = differences(self.model, run, self.cases)
+        return check_parity(compared, what=artefact.name, precision=artefact.precision)
 
-    def as_trained(self, name: str, form: Form) -> dict[str, Any]:
+    def as_trained(self, artefact: Artefact) -> tuple[Parity | TrainedGraph | Agreed | Score, ...]:
         """Writes and verifies a graph with the roundings that the model was trained with: it is compared with the model that computes with
         them, and predictions on the examples are counted."""
-        if self.scheme is None:
-            raise ValueError(f"{name} needs a scheme")
-        counts = write_trained(self.graph, self.path(name), scheme=self.scheme, form=form, keep_fp32=self.keep_fp32)
-        proto = onnx.load(self.path(name))
-        onnx.checker.check_model(proto)
-        self.made.append(name)
-        engine = self.engine(name)
-        found = differences(self.reference, lambda tensors: dict(engine(**tensors)), self.cases)
-        return {
-            **check_parity(found, what=name, precision=AS_TRAINED),
-            **counts,
-            **check_agreement(agreement(self.reference, engine, self.example_batches()), what=name),
-            **self.judged(
-                name, repair="train it longer or with more bits (albert-plus qat), or allow a larger --max-drop"
-            ),
-        }
+        if self.scheme is None or artefact.trained_form is None:
+            raise ValueError(f"{artefact.name} needs a scheme and a form")
+        path = self.path(artefact)
+        counts = write_trained(
+            self.graph, path, scheme=self.scheme, form=artefact.trained_form, keep_fp32=self.keep_fp32
+        )
+        onnx.checker.check_model(onnx.load(path))
+        engine = self.engine(artefact.name)
+        compared = differences(self.reference, lambda tensors: dict(engine(**tensors)), self.cases)
+        parity = check_parity(compared, what=artefact.name, precision=AS_TRAINED)
+        agreed = agreement(self.reference, engine, self.example_batches())
+        check_agreement(agreed, what=artefact.name)
+        score = self.judged(
+            artefact, repair="train it longer or with more bits (albert-plus qat), or allow a larger --max-drop"
+        )
+        return (parity, counts, *(() if agreed is None else (Agreed(agreed),)), score)
 
     def example_batches(self) -> Iterator[Tensors]:
         """The examples, a few at a time."""
@@ -144,21 +195,20 @@ class Work:
             rows = pad_rows(self.examples[start : start + _BATCH], self.tokenizer)
             yield {name: with_choices(tensor, self.model) for name, tensor in rows.items()}
 
-    def score(self, name: str) -> float | None:
-        """The score of an int8 artefact on the task, if there is one."""
-        return None if self.scorer is None else self.scorer(self.engine(name))
+    def score(self, artefact: Artefact) -> Score:
+        """The score of an artefact on the task, if there is one."""
+        score = None if self.scorer is None else self.scorer(self.engine(artefact.name))
+        drop = None if score is None or self.torch_score is None else round(self.torch_score - score, 4)
+        return Score(score, drop)
 
-    def drop(self, score: float | None) -> float | None:
-        return None if score is None or self.torch_score is None else round(self.torch_score - score, 4)
+    def loses_too_much(self, score: Score) -> bool:
+        most = self.settings.max_drop
+        return score.drop is not None and most is not None and score.drop > most
 
-    def loses_too_much(self, score: float | None) -> bool:
-        drop, most = self.drop(score), self.settings.max_drop
-        return drop is not None and most is not None and drop > most
-
-    def score_error(self, name: str, score: float | None, *, repair: str) -> ScoreError:
+    def score_error(self, artefact: Artefact, score: Score, *, repair: str) -> ScoreError:
         return ScoreError(
-            what=name,
-            score=score or 0.0,
+            what=artefact.name,
+            score=score.score or 0.0,
             reference=self.torch_score or 0.0,
             max_drop=self.settings.max_drop or 0.0,
             repair=repair,
@@ -166,29 +216,19 @@ class Work:
 
     def judged(
         self,
-        name: str,
+        artefact: Artefact,
         *,
         repair: str = "calibrate on more --examples, or use onnx-int8, which finds the products to keep in fp32",
-    ) -> dict[str, Any]:
-        """The score of an artefact for the record.
+    ) -> Score:
+        """The score of an artefact, once it holds.
 
         Raises:
             ScoreError: it loses more than it may.
         """
-        score = self.score(name)
+        score = self.score(artefact)
         if self.loses_too_much(score):
-            raise self.score_error(name, score, repair=repair)
-        return {"score": score, "drop": self.drop(score)}
-
-    def described(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        """The facts with the artefact's file and size in front."""
-        files = weight_files(self.path(name))
-        return {
-            "file": RUNTIMES[name].file,
-            "bytes": sum(path.stat().st_size for path in files),
-            "precision": RUNTIMES[name].precision,
-            **facts,
-        }
+            raise self.score_error(artefact, score, repair=repair)
+        return score
 
     def close(self, *, keep_fp32_graph: bool) -> None:
         if not keep_fp32_graph:
@@ -197,7 +237,7 @@ class Work:
                 self.graph.parent.rmdir()
 
 
-def _examples(source: Path, model: PreTrainedModel, settings: "ExportSettings", *, count: int) -> list[Example]:
+def _examples(source: Path, model: PreTrainedModel, settings: ExportSettings, *, count: int) -> list[Example]:
     if settings.texts is not None:
         return text_examples(source, model.config, texts=settings.texts, count=count)
     if settings.data is not None and settings.task is not None:
@@ -207,9 +247,4 @@ def _examples(source: Path, model: PreTrainedModel, settings: "ExportSettings", 
 
 def _tokenizer(source: Path, model: PreTrainedModel) -> Any:
     """The directory's tokenizer; None where it has none, as a bare encoder may."""
-    from hf_albert_plus.glue import load_tokenizer
-
     return load_tokenizer(source, model.config) if has_tokenizer(source) else None
-
-
-__all__ = ["Work"]

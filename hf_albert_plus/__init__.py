@@ -3,52 +3,44 @@
 Importing this package registers `AlbertPlusConfig` and its models with transformers' Auto classes.
 """
 
-from . import interrupts as interrupts  # Ctrl-C may come while the others open
+from typing import TYPE_CHECKING
 
-# isort: split
-import transformers
+import lazy_loader
 
-from ._version import __version__
-from .configuration_albert_plus import AlbertPlusConfig
-from .modeling_albert_plus import (
-    AlbertPlusForMaskedLM,
-    AlbertPlusForMultipleChoice,
-    AlbertPlusForPreTraining,
-    AlbertPlusForQuestionAnswering,
-    AlbertPlusForSequenceClassification,
-    AlbertPlusForTokenClassification,
-    AlbertPlusModel,
-    AlbertPlusPreTrainedModel,
+from ._version import __version__ as __version__
+from .auto_classes import register_on_import
+
+if TYPE_CHECKING:
+    from .base_albert_plus import AlbertPlusPreTrainedModel as AlbertPlusPreTrainedModel
+    from .configuration_albert_plus import AlbertPlusConfig as AlbertPlusConfig
+    from .engines.engine import Engine as Engine
+    from .modeling_albert_plus import AlbertPlusForMaskedLM as AlbertPlusForMaskedLM
+    from .modeling_albert_plus import AlbertPlusForMultipleChoice as AlbertPlusForMultipleChoice
+    from .modeling_albert_plus import AlbertPlusForPreTraining as AlbertPlusForPreTraining
+    from .modeling_albert_plus import AlbertPlusForQuestionAnswering as AlbertPlusForQuestionAnswering
+    from .modeling_albert_plus import AlbertPlusForSequenceClassification as AlbertPlusForSequenceClassification
+    from .modeling_albert_plus import AlbertPlusForTokenClassification as AlbertPlusForTokenClassification
+    from .modeling_albert_plus import AlbertPlusModel as AlbertPlusModel
+    from .twin_albert_plus import AlbertPlusTwinModel as AlbertPlusTwinModel
+
+__getattr__, __dir__, _names = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "configuration_albert_plus": ["AlbertPlusConfig"],
+        "engines.engine": ["Engine"],
+        "modeling_albert_plus": [
+            "AlbertPlusForMaskedLM",
+            "AlbertPlusForMultipleChoice",
+            "AlbertPlusForPreTraining",
+            "AlbertPlusForQuestionAnswering",
+            "AlbertPlusForSequenceClassification",
+            "AlbertPlusForTokenClassification",
+            "AlbertPlusModel",
+            "AlbertPlusPreTrainedModel",
+        ],
+        "twin_albert_plus": ["AlbertPlusTwinModel"],
+    },
 )
-from .twin_albert_plus import AlbertPlusTwinModel
+__all__ = [*_names, "__version__"]
 
-transformers.AutoConfig.register(AlbertPlusConfig.model_type, AlbertPlusConfig, exist_ok=True)
-AlbertPlusConfig.register_for_auto_class()
-_models: dict[str, type[AlbertPlusPreTrainedModel]] = {
-    "AutoModel": AlbertPlusModel,
-    "AutoModelForMaskedLM": AlbertPlusForMaskedLM,
-    "AutoModelForMultipleChoice": AlbertPlusForMultipleChoice,
-    "AutoModelForPreTraining": AlbertPlusForPreTraining,
-    "AutoModelForQuestionAnswering": AlbertPlusForQuestionAnswering,
-    "AutoModelForSequenceClassification": AlbertPlusForSequenceClassification,
-    "AutoModelForTextEncoding": AlbertPlusTwinModel,
-    "AutoModelForTokenClassification": AlbertPlusForTokenClassification,
-}
-for _auto_class, _model_class in _models.items():
-    getattr(transformers, _auto_class).register(AlbertPlusConfig, _model_class, exist_ok=True)
-    # A saved model takes the code that defines it along, so that it opens where this package is not installed.
-    _model_class.register_for_auto_class(_auto_class)
-
-__all__ = [
-    "AlbertPlusConfig",
-    "AlbertPlusForMaskedLM",
-    "AlbertPlusForMultipleChoice",
-    "AlbertPlusForPreTraining",
-    "AlbertPlusForQuestionAnswering",
-    "AlbertPlusForSequenceClassification",
-    "AlbertPlusForTokenClassification",
-    "AlbertPlusModel",
-    "AlbertPlusPreTrainedModel",
-    "AlbertPlusTwinModel",
-    "__version__",
-]
+register_on_import()

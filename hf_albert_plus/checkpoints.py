@@ -1,15 +1,39 @@
-"""Opening model directories and Hub ids, with nothing missing in silence."""
+"""Models and tokenizers of directories and Hub ids, opened with nothing missing in silence, and copied into other directories.
 
+Code that comes with a model or a tokenizer is neither run nor copied, but for this package's own.
+"""
+
+import shutil
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers.dynamic_module_utils import get_relative_import_files
 
-from .config_files import load_config
-from .errors import InvalidInput
-from .glue import Task
+from .config_files import is_our_code, load_config
+from .errors import InvalidInput, first_line
+from .heads import architecture_of, auto_class, head_of, is_classifier
+from .hub_connection import check_source
+from .records.files import SCHEME, read_json, write_json
+from .records.record import RECORD
+from .tasks.glue import Task
 from .twin_albert_plus import AlbertPlusTwinModel
 from .weight_files import from_pretrained
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+# The files that a tokenizer can be made of.
+_TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
+    "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
+)  # fmt: skip
+# The suffixes of files that open a model.
+_MODEL_SUFFIXES = {".json", ".safetensors", ".txt", ".model"}
+# The files with an auto_map: names of the code that opens what they describe.
+_WITH_AUTO_MAP = ("config.json", "tokenizer_config.json")
 
 
 def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
@@ -18,8 +42,6 @@ def open_as_trained(source: str | Path, *, option: str) -> PreTrainedModel:
     Raises:
         InvalidInput: another head than `HEADS` has, or weights that are missing or left over.
     """
-    from .heads import architecture_of, auto_class, head_of
-
     config = load_config(source, option=option)
     architecture = architecture_of(config)
     head = head_of(architecture, option=f"{option} ({source})")
@@ -63,8 +85,6 @@ def check_trainable(source: str | Path, config: PreTrainedConfig, *, option: str
     Raises:
         InvalidInput: exits, whose classifiers and threshold would be those of another encoder; or few bits, which would be lost.
     """
-    from .compression.quantisation import SCHEME
-
     exits = getattr(config, "exit_layers", None)
     if exits and not trains_exits:
         raise InvalidInput(
@@ -111,7 +131,7 @@ def load_classifier(
             classifier is not of the task.
     """
     saved = load_config(source, option=option)
-    has_head = any("SequenceClassification" in name for name in saved.architectures or [])
+    has_head = is_classifier(saved)
     if task is not None and has_head and saved.num_labels != task.num_labels:
         raise InvalidInput(
             f"{option} must be a bare encoder or a classifier with the {task.num_labels} labels of {task.name}",
@@ -154,12 +174,77 @@ def load_classifier(
     return model
 
 
-__all__ = [
-    "check_label_order",
-    "check_trainable",
-    "from_pretrained",
-    "load_classifier",
-    "load_config",
-    "load_towers",
-    "open_as_trained",
-]
+def has_tokenizer(directory: Path) -> bool:
+    """Whether a directory has any part of a tokenizer."""
+    return any((directory / name).exists() for name in _TOKENIZER_FILES)
+
+
+def open_tokenizer(source: str | Path, *, rule: str, repair: str) -> "PreTrainedTokenizerBase":
+    """A tokenizer that cuts texts into words of its vocabulary, and pads them.
+
+    Args:
+        rule, repair: the words of the error.
+
+    Raises:
+        InvalidInput: no tokenizer, or broken files.
+    """
+    check_source(source, rule=rule, repair=repair)
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
+        ids = _ids_of_a_pair(tokenizer)
+        vocabulary = tokenizer.get_vocab()
+    except Exception as error:  # the tokenizers library raises Exception itself, whatever is wrong with a file
+        raise InvalidInput(rule, got=f"{source} ({first_line(error)})", repair=repair) from error
+    if len(vocabulary) <= len(set(tokenizer.all_special_ids)):
+        # transformers 5 makes up an empty tokenizer where there are no files.
+        raise InvalidInput(rule, got=f"{source} without a vocabulary", repair=repair)
+    if not ids or None in ids:
+        raise InvalidInput(rule, got=f"{source}, which finds no words in a text", repair=repair)
+    if not isinstance(tokenizer.model_max_length, int | float):
+        got = f"{source} with the model_max_length {tokenizer.model_max_length!r}"
+        raise InvalidInput(rule, got=got, repair=repair)
+    opened: PreTrainedTokenizerBase = tokenizer
+    return opened
+
+
+def _ids_of_a_pair(tokenizer: Any) -> list[int]:
+    """Token ids of two texts. A tokenizer that is called keeps what it was told of truncation, and would be saved with it."""
+    first, second = "a word", "Ж another one"
+    ids: list[int] = (
+        tokenizer.backend_tokenizer.encode(first, second).ids
+        if tokenizer.is_fast
+        else tokenizer(first, second)["input_ids"]
+    )
+    return ids
+
+
+def copy_model(source: Path, directory: Path) -> None:
+    """Copies the files that open a model: config, weights, tokenizer, and of code only this package's own.
+
+    Exports, cards, records and whatever training left stay behind: a stage answers for what it writes.
+    """
+    for path in source.iterdir():
+        if path.is_file() and path.suffix in _MODEL_SUFFIXES and path.name != RECORD:
+            shutil.copyfile(path, directory / path.name)
+    names = {name for file in _WITH_AUTO_MAP for name in _keep_our_names(directory / file, source)}
+    for module in sorted({name.partition(".")[0] for name in names}):
+        file = Path(__file__).with_name(f"{module}.py")
+        for needed in (file, *map(Path, get_relative_import_files(file))):
+            shutil.copyfile(needed, directory / needed.name)
+
+
+def _keep_our_names(path: Path, source: Path) -> list[str]:
+    """Takes the names of foreign code out of a file's auto_map, and returns our own, which stay."""
+    if not path.is_file():
+        return []
+    content = read_json(path, what=f"{path.name} of a model", shape=dict[str, Any], repair="save the model again")
+    names = content.get("auto_map") or {}
+    ours = {key: name for key, name in names.items() if is_our_code(name)} if isinstance(names, dict) else {}
+    if ours != names:
+        print(f"the code that {source / path.name} names in auto_map is not copied", file=sys.stderr)
+        write_json(
+            path, {**content, "auto_map": ours} if ours else {k: v for k, v in content.items() if k != "auto_map"}
+        )
+    return list(ours.values())

@@ -1,4 +1,4 @@
-"""config.json of a model: the one place where it is read. Its shape and its sizes come first, then transformers."""
+"""The reader of config.json: the one place where it is opened. Its shape and its sizes are checked first, then transformers reads it."""
 
 import sys
 from functools import cache
@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 
 from .configuration_albert_plus import LARGEST, OUR_MODULES, AlbertPlusConfig, check_labels
 from .errors import InvalidInput, first_line
-from .files import read_json
+from .hub_connection import check_model
+from .records.files import read_json
 
 _REPAIR = "correct config.json, or save the model again with save_pretrained"
 # What the configs and models of transformers' architectures raise at values that they do not foresee.
@@ -69,17 +70,18 @@ def load_config(source: str | Path, *, option: str, **fields: Any) -> PreTrained
             got=f"{str(source)!r} ({_last_line(error)})",
             repair=_REPAIR,
         ) from error
-    # What is given out is decided by who runs the model.
+    # Whoever runs the model decides what it gives out.
     config.output_hidden_states, config.output_attentions, config.return_dict = False, False, True
     _drop_code(config, content.get("auto_map"), source)
     return config
 
 
 def _file(source: str | Path, *, option: str) -> Path:
-    """Where config.json lies, here or in the Hub's cache."""
+    """The path of config.json, here or in the Hub's cache."""
+    check_model(source, option=option)
     try:
-        found = cached_file(str(source), CONFIG_NAME)
-        if found is None:
+        path = cached_file(str(source), CONFIG_NAME)
+        if path is None:
             raise OSError(f"no {CONFIG_NAME}")
     except (OSError, ValueError) as error:
         raise InvalidInput(
@@ -87,7 +89,7 @@ def _file(source: str | Path, *, option: str) -> Path:
             got=f"{str(source)!r} ({first_line(error)})",
             repair="check the path, or the network if you mean the Hub",
         ) from None
-    return Path(found)
+    return Path(path)
 
 
 def _check_content(content: dict[str, Any]) -> None:
@@ -121,7 +123,8 @@ def _check_content(content: dict[str, Any]) -> None:
 
 
 def _check(config: PreTrainedConfig) -> None:
-    """
+    """Refuses a config that is not one of a text encoder.
+
     Raises:
         InvalidInput: no text encoder, or values of one that do not fit together.
     """
@@ -141,8 +144,10 @@ def _check(config: PreTrainedConfig) -> None:
 
 
 def _drop_code(config: PreTrainedConfig, names: dict[str, Any] | None, source: str | Path) -> None:
-    """Takes the names of foreign code out of a config, so that nothing that is saved with it asks for code that is not there. Those
-    of ours are the config's own."""
+    """Takes the names of foreign code out of a config, so that nothing that is saved with it asks for code that is missing.
+
+    Names of our own code belong to our config and stay.
+    """
     if not all(is_our_code(name) for name in (names or {}).values()):
         _say_dropped(str(source))
     if not isinstance(config, AlbertPlusConfig) and hasattr(config, "auto_map"):
@@ -163,6 +168,3 @@ def _last_line(error: Exception) -> str:
     """What transformers says, which for a strict dataclass stands behind a line of its own."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return (lines[-1] if isinstance(error, StrictDataclassError) else lines[0]).strip()
-
-
-__all__ = ["UNFORESEEN", "is_our_code", "load_config"]

@@ -1,5 +1,8 @@
 """Errors that a user can repair: each states the rule, the value and the repair."""
 
+import difflib
+import importlib
+from types import ModuleType
 from typing import Any
 
 from .errors_albert_plus import AlbertPlusError, InvalidInput
@@ -27,11 +30,11 @@ class ParityError(AlbertPlusError):
         rule: str,
         repair: str = "check that the model is in fp32 and its weights are finite",
     ):
-        found = "; ".join(
+        differences = "; ".join(
             f"{facts['output']} {facts['max_abs']:.3g} (cosine {facts['cosine']:.4f}) on {facts['inputs']}"
             for facts in outputs
         )
-        super().__init__(f"{what}: {rule}, got {found}; nothing was written: {repair}")
+        super().__init__(f"{what}: {rule}, got {differences}; nothing was written: {repair}")
         self.outputs, self.what, self.rule = outputs, what, rule
 
 
@@ -75,35 +78,41 @@ def check_known(settings: object, **known: tuple[str, ...]) -> None:
 
 def first_line(error: Exception) -> str:
     """The first line of a library's message, cut where it is long."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return _cut((str(error).strip().splitlines() or [type(error).__name__])[0])
+
+
+def last_line(said: str) -> str:
+    """The last line of what a process said, which names its error, cut where it is long."""
+    return _cut((said.strip().splitlines() or ["no message"])[-1])
+
+
+def _cut(line: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} …"
 
 
 def shown(value: object) -> str:
     """A value as a message shows it, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+    return _cut(repr(value))
 
 
 def suggest(name: str, known: list[str]) -> str:
     """'did you mean …?' for a name that is not among the known ones."""
-    import difflib
-
     longer = [other for other in known if name and other.startswith(name)]
     close = longer or difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}? known: {', '.join(known)}" if close else f"use one of {', '.join(known)}"
 
 
-__all__ = [
-    "AlbertPlusError",
-    "InvalidInput",
-    "ParityError",
-    "QuantisationError",
-    "ScoreError",
-    "StageConflict",
-    "check_known",
-    "check_values",
-    "first_line",
-    "shown",
-    "suggest",
-]
+def need(module: str, *, extra: str) -> ModuleType:
+    """Imports a library, or says how to install it.
+
+    Raises:
+        InvalidInput: it is not installed, or does not import.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InvalidInput(
+            f"this needs {module}",
+            got=f"no such library ({error})",
+            repair=f"install it: pip install 'hf-albert-plus[{extra}]'",
+        ) from None

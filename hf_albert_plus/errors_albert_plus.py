@@ -21,6 +21,3 @@ class InvalidInput(AlbertPlusError, ValueError):
 
 def _invalid_input(rule: str, got: str, repair: str) -> InvalidInput:
     return InvalidInput(rule, got=got, repair=repair)
-
-
-__all__ = ["AlbertPlusError", "InvalidInput"]

@@ -62,6 +62,3 @@ class AlbertPlusPooledExit(nn.Module):
 
 # By `exit_head`; "shared" has the model's own pooler and classifier at every depth, and no weight of its own.
 EXITS: dict[str, type[nn.Module]] = {"branch": AlbertPlusBranchExit, "pooled": AlbertPlusPooledExit}
-
-
-__all__ = ["EXITS", "AlbertPlusBranchExit", "AlbertPlusPooledExit"]

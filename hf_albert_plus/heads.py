@@ -5,7 +5,6 @@ from typing import Any
 import transformers
 from transformers import PreTrainedConfig
 
-from . import modeling_albert_plus as modeling
 from .errors import InvalidInput
 
 HEADS = (
@@ -22,6 +21,11 @@ HEADS = (
 def architecture_of(config: PreTrainedConfig) -> str:
     """Name of the class that a model was saved as; words that no class ends with where the config has none."""
     return (config.architectures or ["no architecture in its config"])[0]
+
+
+def is_classifier(config: PreTrainedConfig) -> bool:
+    """Whether a model was saved with a head that classifies whole texts."""
+    return architecture_of(config).endswith("ForSequenceClassification")
 
 
 def head_of(architecture: str, *, option: str) -> str:
@@ -47,7 +51,7 @@ def auto_class(head: str) -> Any:
 
 def albert_plus_class(head: str) -> Any:
     """Our model with a head."""
+    # Importing transformers' models takes seconds.
+    from . import modeling_albert_plus as modeling
+
     return getattr(modeling, f"AlbertPlus{head}")
-
-
-__all__ = ["HEADS", "albert_plus_class", "architecture_of", "auto_class", "head_of"]

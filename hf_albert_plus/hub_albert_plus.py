@@ -71,6 +71,3 @@ With `import hf_albert_plus` first, `trust_remote_code` is not needed.
 
 Scores, latency and training data: not measured here.
 """
-
-
-__all__ = ["PushesCodeAndCard", "describe"]

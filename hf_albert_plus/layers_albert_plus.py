@@ -263,7 +263,19 @@ class AlbertPlusEncoder(nn.Module):
         attention_mask: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
-        for layer, a, f in zip(self.layers, self.attention_map, self.ffn_map, strict=True):
+        return self.run(hidden_BSH, attention_mask, **kwargs)
+
+    def run(
+        self,
+        hidden_BSH: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        first: int = 0,
+        end: int | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> torch.Tensor:
+        """Runs the layers from `first` up to `end`, from 0; all where neither is given."""
+        layers = list(zip(self.layers, self.attention_map, self.ffn_map, strict=True))
+        for layer, a, f in layers[first:end]:
             hidden_BSH = layer(hidden_BSH, attention_mask, attention=self.attention[a], ffn=self.ffn[f], **kwargs)
         return hidden_BSH
 
@@ -280,13 +292,3 @@ class AlbertPlusMLMHead(nn.Module):
 
     def forward(self, hidden_BSH: torch.Tensor) -> torch.Tensor:
         return self.decoder(self.layer_norm(self.activation(self.dense(hidden_BSH))))
-
-
-__all__ = [
-    "AlbertPlusAttention",
-    "AlbertPlusEmbeddings",
-    "AlbertPlusEncoder",
-    "AlbertPlusLayer",
-    "AlbertPlusMLMHead",
-    "AlbertPlusNoNorm",
-]

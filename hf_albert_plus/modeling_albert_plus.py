@@ -1,11 +1,9 @@
 """The ALBERT-plus encoder with its heads. B batch, C choice, S sequence, E embedding, H hidden, V vocabulary."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import nn
-from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
 from transformers.modeling_outputs import (
@@ -16,52 +14,29 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
-from transformers.modeling_utils import PreTrainedModel
 from transformers.processing_utils import Unpack
-from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils import TransformersKwargs, logging
 from transformers.utils.generic import can_return_tuple, is_flash_attention_requested, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .base_albert_plus import (
+    AlbertPlusExitsOutput,
+    AlbertPlusForPreTrainingOutput,
+    AlbertPlusPreTrainedModel,
+    check_tokens,
+    share_of_mean,
+)
 from .configuration_albert_plus import AlbertPlusConfig
 from .exits_albert_plus import EXITS
-from .hub_albert_plus import PushesCodeAndCard
-from .layers_albert_plus import (
-    AlbertPlusAttention,
-    AlbertPlusEmbeddings,
-    AlbertPlusEncoder,
-    AlbertPlusLayer,
-    AlbertPlusMLMHead,
-    AlbertPlusNoNorm,
-    sequence_bounds,
-)
+from .layers_albert_plus import AlbertPlusEmbeddings, AlbertPlusEncoder, AlbertPlusMLMHead, sequence_bounds
 
-
-class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ignore[misc]  # its push_to_hub takes *args
-    """Weight initialisation and what transformers needs to know of the family."""
-
-    config: AlbertPlusConfig
-    base_model_prefix = "albert_plus"
-    supports_gradient_checkpointing = True
-    counts_every_label = True
-    _no_split_modules = ["AlbertPlusEmbeddings", "AlbertPlusAttention", "AlbertPlusFeedForwardBlock"]  # noqa: RUF012
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
-    _can_record_outputs = {"hidden_states": AlbertPlusLayer, "attentions": AlbertPlusAttention}  # noqa: RUF012
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        super()._init_weights(module)
-        if isinstance(module, AlbertPlusEmbeddings):
-            init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1])[None])
-        elif isinstance(module, AlbertPlusNoNorm):
-            init.ones_(module.weight)
-            init.zeros_(module.bias)
+logger = logging.get_logger(__name__)
 
 
 class AlbertPlusModel(AlbertPlusPreTrainedModel):
     """The bare encoder. The pooler is a dense layer with an activation on the first token, or that token as it is."""
+
+    _auto_class = "AutoModel"
 
     def __init__(self, config: AlbertPlusConfig, add_pooling_layer: bool = True):
         super().__init__(config)
@@ -94,26 +69,19 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
         """Encodes `input_ids` `[B, S]` (or `inputs_embeds` `[B, S, E]`) into `last_hidden_state` `[B, S, H]` and
         `pooler_output` `[B, H]`. `hidden_states`, when asked for, are L + 1 tensors `[B, S, H]`, one a *call*, so that
         shared blocks give one a layer too. With `sequence_ids` `[B, S]` a row holds several sequences, and each token
-        attends to those with its own number, which stand side by side; give `position_ids` that begin anew with each.
+        attends to those with its own number, which stand side by side; give `position_ids` that begin anew with each. A model
+        without token types passes `token_type_ids` over, with one warning.
 
         Raises:
-            ValueError: neither or both of `input_ids` and `inputs_embeds`, more tokens than positions, or token types for
-                a model without them.
+            ValueError: neither or both of `input_ids` and `inputs_embeds`, or more tokens than positions.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("give exactly one of input_ids and inputs_embeds")
-        tokens: Any = input_ids if inputs_embeds is None else inputs_embeds
-        length = tokens.shape[1]
-        if length > self.config.max_position_embeddings:
-            raise ValueError(
-                f"the sequence length must not exceed max_position_embeddings ({self.config.max_position_embeddings}), "
-                f"got {length}; truncate when tokenising (truncation=True, max_length={self.config.max_position_embeddings})"
-            )
+        check_tokens(input_ids, inputs_embeds, config=self.config)
         if token_type_ids is not None and self.config.type_vocab_size == 0:
-            raise ValueError(
-                "this model has no token types (type_vocab_size is 0), got token_type_ids; leave them out "
-                "(return_token_type_ids=False when tokenising)"
+            logger.warning_once(
+                "this model has no token types (type_vocab_size is 0) and passes token_type_ids over; "
+                "tokenise with return_token_type_ids=False to leave them out"
             )
+            token_type_ids = None
         hidden_BSH = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         packed = None if sequence_ids is None else packed_sequence_mask_function(sequence_ids)
         if sequence_ids is not None and is_flash_attention_requested(self.config):
@@ -156,6 +124,8 @@ class AlbertPlusWithMLMHead(AlbertPlusPreTrainedModel):
 class AlbertPlusForMaskedLM(AlbertPlusWithMLMHead):
     """The encoder with a masked language modelling head."""
 
+    _auto_class = "AutoModelForMaskedLM"
+
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config, add_pooling_layer=False)
         self.post_init()
@@ -183,26 +153,11 @@ class AlbertPlusForMaskedLM(AlbertPlusWithMLMHead):
         )
 
 
-@dataclass
-class AlbertPlusForPreTrainingOutput(ModelOutput):
-    """`prediction_logits` `[B, S, V]`, `sop_logits` `[B, 2]`, and `loss`, the sum of both cross-entropies."""
-
-    loss: torch.FloatTensor | None = None
-    prediction_logits: torch.FloatTensor | None = None
-    sop_logits: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-def _share_of_mean(labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor | float:
-    """What the mean over this batch's labels counts in the mean over all accumulated batches. The Trainer gives their
-    number of labels when it accumulates gradients, and then does not divide the loss itself."""
-    return 1.0 if num_items_in_batch is None else labels.ne(-100).sum() / num_items_in_batch
-
-
 class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
     """The encoder with ALBERT's two objectives: masked language modelling and, on the pooled first token without
     dropout, sentence order (ALBERT, section 3.1)."""
+
+    _auto_class = "AutoModelForPreTraining"
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config, add_pooling_layer=True)
@@ -250,10 +205,10 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
             # A batch may have no order to tell.
             sop_loss = sop_loss / orders.ne(-100).sum().clamp(min=1)
             if num_sentences_in_batch is not None or labels is None:
-                losses.append(sop_loss * _share_of_mean(sentence_order_label, num_sentences_in_batch))
+                losses.append(sop_loss * share_of_mean(sentence_order_label, num_sentences_in_batch))
             else:
                 # The plain Trainer counts masked tokens alone: a batch weighs as much as it does in their mean.
-                losses.append(sop_loss * _share_of_mean(labels, kwargs.get("num_items_in_batch")))
+                losses.append(sop_loss * share_of_mean(labels, kwargs.get("num_items_in_batch")))
         return AlbertPlusForPreTrainingOutput(
             loss=sum(losses) if losses else None,
             prediction_logits=logits_BSV,
@@ -263,16 +218,11 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
         )
 
 
-@dataclass
-class AlbertPlusExitsOutput(SequenceClassifierOutput):
-    """transformers' output with the logits of the exits, one `[B, num_labels]` for each of `config.exit_layers`."""
-
-    exit_logits: tuple[torch.Tensor, ...] | None = None
-
-
 class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
     """The encoder with a classifier on the pooled first token: single label, multi label or regression. With
     `config.exit_layers` it has exits too, which run where they are asked for."""
+
+    _auto_class = "AutoModelForSequenceClassification"
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
@@ -307,7 +257,7 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-            loss = loss * _share_of_mean(labels, kwargs.get("num_items_in_batch"))
+            loss = loss * share_of_mean(labels, kwargs.get("num_items_in_batch"))
         facts = {"hidden_states": outputs.hidden_states, "attentions": outputs.attentions}
         if not output_exits:
             return SequenceClassifierOutput(loss=loss, logits=logits, **facts)
@@ -331,6 +281,8 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
 
 class AlbertPlusForTokenClassification(AlbertPlusPreTrainedModel):
     """The encoder with a classifier on every token."""
+
+    _auto_class = "AutoModelForTokenClassification"
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
@@ -365,6 +317,8 @@ class AlbertPlusForTokenClassification(AlbertPlusPreTrainedModel):
 
 class AlbertPlusForQuestionAnswering(AlbertPlusPreTrainedModel):
     """The encoder with scores for every token to start and to end the answer."""
+
+    _auto_class = "AutoModelForQuestionAnswering"
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
@@ -404,6 +358,8 @@ class AlbertPlusForQuestionAnswering(AlbertPlusPreTrainedModel):
 class AlbertPlusForMultipleChoice(AlbertPlusPreTrainedModel):
     """The encoder with a score on the pooled first token of every choice."""
 
+    _auto_class = "AutoModelForMultipleChoice"
+
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
         self.albert_plus = AlbertPlusModel(config)
@@ -436,19 +392,7 @@ class AlbertPlusForMultipleChoice(AlbertPlusPreTrainedModel):
         loss = None
         if labels is not None:
             loss = nn.functional.cross_entropy(logits_BC.float(), labels)
-            loss = loss * _share_of_mean(labels, kwargs.get("num_items_in_batch"))
+            loss = loss * share_of_mean(labels, kwargs.get("num_items_in_batch"))
         return MultipleChoiceModelOutput(
             loss=loss, logits=logits_BC, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
-
-
-__all__ = [
-    "AlbertPlusForMaskedLM",
-    "AlbertPlusForMultipleChoice",
-    "AlbertPlusForPreTraining",
-    "AlbertPlusForQuestionAnswering",
-    "AlbertPlusForSequenceClassification",
-    "AlbertPlusForTokenClassification",
-    "AlbertPlusModel",
-    "AlbertPlusPreTrainedModel",
-]

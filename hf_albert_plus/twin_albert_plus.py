@@ -10,8 +10,9 @@ from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple
 
+from .base_albert_plus import AlbertPlusPreTrainedModel, share_of_mean
 from .configuration_albert_plus import AlbertPlusConfig
-from .modeling_albert_plus import AlbertPlusModel, AlbertPlusPreTrainedModel, _share_of_mean
+from .modeling_albert_plus import AlbertPlusModel
 
 # At the learning rates of encoders two single numbers hardly move. From a = 1 and b = 0 the sigmoid would stay between
 # 0.27 and 0.73; from these it goes from 0.08 at a cosine of 0 to 0.92 at 1.
@@ -87,6 +88,8 @@ class AlbertPlusTwinModel(AlbertPlusPreTrainedModel):
     """Scores pairs of texts that never meet in the encoder (TwinBERT). `encode` makes a vector of a text, `cross` a logit
     of two vectors: those of documents are computed once and kept."""
 
+    _auto_class = "AutoModelForTextEncoding"
+
     main_input_name = "query_input_ids"
 
     def __init__(self, config: AlbertPlusConfig):
@@ -138,10 +141,7 @@ class AlbertPlusTwinModel(AlbertPlusPreTrainedModel):
         loss = None
         if labels is not None:
             loss = nn.functional.binary_cross_entropy_with_logits(logits_B.float(), labels.float())
-            loss = loss * _share_of_mean(labels, kwargs.get("num_items_in_batch"))
+            loss = loss * share_of_mean(labels, kwargs.get("num_items_in_batch"))
         return AlbertPlusTwinOutput(
             loss=loss, logits=logits_B, query_embedding=query_BH, document_embedding=document_BH
         )
-
-
-__all__ = ["AlbertPlusTwinModel", "AlbertPlusTwinOutput"]

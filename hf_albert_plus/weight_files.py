@@ -1,5 +1,7 @@
-"""The weights of a model directory or Hub id: the one place where they are opened. They are safetensors, floating point numbers of the
-sizes that the config says, and finite."""
+"""The weights of a model directory or Hub id: the one place where they are opened.
+
+They are safetensors: finite floating point numbers, of the sizes that the config says.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing_extensions import TypedDict
 
 from .config_files import UNFORESEEN, load_config
 from .errors import InvalidInput, first_line
-from .files import read_json
+from .records.files import read_json
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 # What a model has that its file may lack, before it is one of another size: a new head, and this many parameters of new exits.
@@ -38,7 +40,7 @@ def from_pretrained(
         options: of the model's class.
 
     Raises:
-        InvalidInput: no safetensors there, a broken file, weights of another model or type, or ones that are not finite.
+        InvalidInput: no safetensors, a broken file, weights of another model or type, or ones that are not finite.
     """
     config = config or load_config(source, option=option)
     try:
@@ -65,9 +67,10 @@ def from_pretrained(
 
 
 def check_finite(model: torch.nn.Module, source: str | Path) -> None:
-    """
+    """Refuses a model that diverged: nothing that is made of it would be of use.
+
     Raises:
-        InvalidInput: weights that are no numbers, or infinite: nothing that is made of them would be of use.
+        InvalidInput: weights that are no numbers, or infinite.
     """
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
@@ -135,10 +138,10 @@ def _check_tensors(model: torch.nn.Module, source: str | Path, *, option: str) -
 
 
 def _files(source: str | Path) -> list[str]:
-    """The files with weights, here or in the Hub's cache; none where there are no safetensors."""
-    found = cached_file(source, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
-    if found is not None:
-        return [found]
+    """The files with weights, here or in the Hub's cache; none without safetensors."""
+    single = cached_file(source, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
+    if single is not None:
+        return [single]
     index = cached_file(source, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False)
     if index is None:
         return []
@@ -152,6 +155,3 @@ def _files(source: str | Path) -> list[str]:
             repair="save the model again",
         )
     return [str(cached_file(source, name)) for name in names]
-
-
-__all__ = ["check_finite", "from_pretrained"]

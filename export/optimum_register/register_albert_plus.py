@@ -62,7 +62,7 @@ def export_model(model: str, *, task: str, to: list[str], output: Path) -> None:
     """
     from huggingface_hub import snapshot_download
 
-    from hf_albert_plus.checkpoints import load_config
+    from hf_albert_plus.config_files import load_config
     from hf_albert_plus.export.stage import export
     from hf_albert_plus.heads import architecture_of, head_of
 

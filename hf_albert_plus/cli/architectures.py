@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..conversion.settings import Combination
+from ..hub_connection import check_model
 from . import options as o
-from .console import print_json, print_rows, quiet_libraries
-from .stages import done, start
+from .console import done, print_json, print_rows, quiet_libraries, start
 
 
 def variants(
@@ -17,9 +18,9 @@ def variants(
 ) -> None:
     """List the named architectures with parameters, FLOPs and file size."""
     quiet_libraries()
-    from ..progress import track
-    from ..sizes import measure
-    from ..variants import VARIANTS, variant_config
+    from ..config_building import measure, variant_config
+    from ..records.progress import track
+    from ..variants import VARIANTS
 
     rows: list[dict[str, Any]] = []
     for name, variant in track(VARIANTS.items(), total=len(VARIANTS), description="count"):
@@ -78,8 +79,8 @@ def convert(
     ] = None,
     set_: o.Set = None,
     initialise: Annotated[
-        o.CombinationChoice, typer.Option(help="With --variant or --set: how layers become a shared block.")
-    ] = o.CombinationChoice.average,
+        Combination, typer.Option(help="With --variant or --set: how layers become a shared block.")
+    ] = "average",
     layers: Annotated[
         str | None, typer.Option(help="SOURCE's layer for every layer of the new model: 0,2,4,7,9,11.")
     ] = None,
@@ -90,20 +91,18 @@ def convert(
 
     With --variant, --set or --layers the outcome is a named initialisation and has to be trained.
     """
+    check_model(source, option="SOURCE")
     start(None)
-    from ..conversion import convert as stage
-    from ..variants import parse_layers, parse_settings
+    from ..config_building import parse_layers, parse_settings
+    from ..conversion.stage import convert as stage
 
     record = stage(
         source,
         output=out,
         variant=variant,
         overrides=parse_settings(set_ or []),
-        initialise=initialise.value,
+        initialise=initialise,
         layers=None if layers is None else parse_layers(layers),
         to=to,
     )
     done(record, out, as_json=as_json)
-
-
-__all__ = ["convert", "variants"]

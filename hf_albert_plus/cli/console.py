@@ -1,15 +1,19 @@
-"""What the command line prints: progress and notes to stderr, results to stdout."""
+"""What the command line prints, and what every verb does first and last."""
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from ..records import processes
+
 if TYPE_CHECKING:
-    from hf_albert_plus.eval.table import Table
+    from hf_albert_plus.eval.reporting.table import Table
 
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -52,10 +56,32 @@ def print_rows(header: list[str], rows: list[list[str]], *, title: str | None = 
 
 def print_table(table: "Table", *, title: str) -> None:
     """The speedup table, one line a model. Score and size columns are headed in two lines to save width."""
-    from hf_albert_plus.eval.presentation import summary
+    from hf_albert_plus.eval.reporting.presentation import summary
 
     header, cells = summary(table)
     print_rows([column.replace(" ", "\n", 1) for column in header], cells, title=title)
 
 
-__all__ = ["notes", "print_json", "print_rows", "print_table", "printable", "quiet_libraries"]
+def start(threads: int | None) -> None:
+    """Quietens the libraries and sets the number of threads."""
+    from ..machine import physical_cores, use_threads
+
+    quiet_libraries()
+    use_threads(threads or max(1, physical_cores() // processes.count_here()))
+
+
+def done(record: Any, output: Path, *, as_json: bool) -> None:
+    """Prints what a stage did, and its directory."""
+    if not processes.is_first():
+        return
+    if as_json:
+        print_json({"out": str(output), "reused": record.reused, "result": record.result})
+        return
+    facts = ", ".join(
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in record.result.items()
+        if value is not None and not isinstance(value, dict | list)
+    )
+    state = "was done before" if record.reused else f"done in {record.seconds:.0f} s"
+    notes.print(f"{record.stage} {state}: {printable(facts)}")
+    typer.echo(str(output))

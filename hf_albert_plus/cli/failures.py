@@ -12,8 +12,8 @@ from typing import Any
 
 from .._version import __version__
 from ..errors import AlbertPlusError, InvalidInput
-from ..interrupts import STOPPED
 from .console import notes, printable
+from .interrupts import STOPPED
 
 # Exit codes: click's own for a command that is used wrongly, and that of sysexits.h for a fault of the program.
 USAGE, SOFTWARE = 2, 70
@@ -142,6 +142,3 @@ def _our_fault(error: Exception) -> str:
 
 def _say(message: str) -> None:
     notes.print(f"[bold red]error:[/] {printable(message, keep=chr(10))}")
-
-
-__all__ = ["SOFTWARE", "USAGE", "as_known", "run_command"]

@@ -2,32 +2,28 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..checkpoints import load_config
-from ..distillation import (
-    DEFAULT,
-    DistilSettings,
-    Layers,
-    StudentSettings,
-    distill,
-    get_method,
-    student_architecture,
-)
+from ..config_files import load_config
 from ..distillation.checks import check_phase, check_words
+from ..distillation.methods import get_method
+from ..distillation.phases import Layers
+from ..distillation.stage import distill
+from ..distillation.students import student_architecture
 from ..errors import InvalidInput, suggest
-from ..files import write_json
-from ..finetune import finetune, fits_positions
-from ..glue import Task, data_parent, get_task, load_split
-from ..records import Record, parent, run_stage
-from ..training import Precision, TrainSettings
+from ..records.record import Record
+from ..tasks.glue import Task, get_task
+from ..tasks.readers import load_split
+from ..tasks.rows import fits_positions
+from ..training.finetuning import finetune
 from .console import notes, printable
+from .settings import RunSettings
 
 if TYPE_CHECKING:
-    from hf_albert_plus.eval.table import Table
+    from hf_albert_plus.eval.reporting.table import Table
     from hf_albert_plus.eval.targets import Target
 
 STAGES = ("data", "pretrain", "finetune", "distill", "export", "eval", "bench", "report")
@@ -36,60 +32,7 @@ ROLES = ("teacher", "student")
 EXPORTED = ("onnx", "onnx-int8")
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """Choices of a run; None takes the task's own default."""
-
-    method: str = DEFAULT
-    values: tuple[tuple[str, Any], ...] = ()
-    student: str = "half"
-    overrides: tuple[tuple[str, Any], ...] = ()
-    teacher_epochs: float | None = None
-    student_epochs: float | None = None
-    batch_size: int | None = None
-    learning_rate: float = 5e-5
-    student_learning_rate: float | None = None
-    max_length: int = 128
-    shapes: str = "1x16,8x128"
-    bench_seconds: float = 3.0
-    precision: Precision = "auto"
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        from hf_albert_plus.eval.settings import BenchSettings
-        from hf_albert_plus.eval.shapes import parse_shapes
-
-        BenchSettings(seconds=self.bench_seconds)
-        parse_shapes(self.shapes)
-
-    @property
-    def architecture(self) -> StudentSettings:
-        return StudentSettings(self.student, self.overrides)
-
-    def training(self, task: Task) -> TrainSettings:
-        """Of a teacher; a student has its method's own epochs and rate."""
-        return TrainSettings(
-            epochs=task.epochs if self.teacher_epochs is None else self.teacher_epochs,
-            batch_size=task.batch_size if self.batch_size is None else self.batch_size,
-            learning_rate=self.learning_rate,
-            max_length=self.max_length,
-            seed=self.seed,
-            precision=self.precision,
-        )
-
-    def distillation(self, task: Task, *, encoder: str) -> DistilSettings:
-        """How a student learns. By the default method it sees the data twice as often as its teacher: it starts further
-        from its goal. The pretrained encoder teaches what a method does on text."""
-        epochs = self.student_epochs
-        if epochs is None and self.method == DEFAULT:
-            epochs = 2 * self.training(task).epochs
-        settings = DistilSettings(self.method, self.architecture, self.values, epochs, self.student_learning_rate)
-        phases = settings.row.phases(Layers(student=2, teacher=2), settings.settings)
-        on_text = any(phase.rows == "text" for phase in phases)
-        return replace(settings, general_teacher=encoder if on_text else None)
-
-
-class Steps:
+class StageCounter:
     """Announces each stage with its number and says how it ended."""
 
     def __init__(self, total: int):
@@ -118,7 +61,7 @@ def run_pipeline(
     threads: int | None = None,
     data_name: str | None = None,
     stop_after: str | None = None,
-    steps: Steps | None = None,
+    steps: StageCounter | None = None,
 ) -> "Table | None":
     """Fine-tunes, distils, exports, scores, times and reports.
 
@@ -139,7 +82,7 @@ def run_pipeline(
         out=out,
         settings=settings,
         threads=threads,
-        steps=steps or Steps(5 * len(chosen) + 2),
+        steps=steps or StageCounter(5 * len(chosen) + 2),
     )
     for task in chosen:
         for stage in (run.finetune, run.distill, run.export, run.score)[: max(0, last - 1)]:
@@ -153,7 +96,7 @@ def run_pipeline(
 
 def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settings: RunSettings) -> None:
     """Finds what a later stage would refuse, before hours of training."""
-    from hf_albert_plus.eval.shapes import check_shapes, parse_shapes
+    from hf_albert_plus.eval.targets import check_shapes, parse_shapes
 
     source = load_config(teacher, option="--teacher")
     student = student_architecture(source, settings.architecture)
@@ -201,7 +144,7 @@ class _Run:
     out: Path
     settings: RunSettings
     threads: int | None
-    steps: Steps
+    steps: StageCounter
 
     def trained(self, role: str, task: Task) -> Path:
         return self.out / "trained" / f"{role}-{task.name}"
@@ -247,75 +190,42 @@ class _Run:
             self.steps.run(f"export the {role} for {task.name}", stage)
 
     def score(self, task: Task) -> None:
-        from hf_albert_plus.eval.environment import FORMAT
-        from hf_albert_plus.eval.score import score_targets
+        from hf_albert_plus.eval.scoring import score
+        from hf_albert_plus.eval.settings import EvalSettings
 
-        def work(directory: Path) -> dict[str, Any]:
-            document = score_targets(
-                self.targets(task),
-                data=self.data,
-                task=task,
-                max_length=self.settings.max_length,
-                threads=self.threads,
-            )
-            write_json(directory / "scores.json", document)
-            return {f"{row['label']} {row['task']}": row["metrics"] for row in document["rows"]}
-
-        def stage() -> Record:
-            parents = {role: parent(self.model(role, task)) for role in ROLES}
-            return run_stage(
-                "eval",
-                self.out / "scores" / task.name,
-                settings={"task": task.name, "max_length": self.settings.max_length, "format": FORMAT},
-                parents={**parents, "data": data_parent(self.data, task)},
-                work=work,
-            )
-
+        stage = partial(
+            score,
+            self.targets(task),
+            data=self.data,
+            task=task,
+            output=self.out / "scores" / task.name,
+            settings=EvalSettings(max_length=self.settings.max_length),
+            threads=self.threads,
+        )
         self.steps.run(f"score on {task.name}", stage)
 
     def bench(self, task: Task) -> None:
         """Times the models of one task: those of the others differ in their classifier alone."""
-        from hf_albert_plus.eval.environment import FORMAT
-        from hf_albert_plus.eval.latency import bench_targets
-        from hf_albert_plus.eval.shapes import parse_shapes
+        from hf_albert_plus.eval.latency.bench import bench
+        from hf_albert_plus.eval.settings import BenchSettings
 
         targets = self.targets(task)
-
-        def work(directory: Path) -> dict[str, Any]:
-            document = bench_targets(
-                targets,
-                shapes=parse_shapes(self.settings.shapes),
-                baseline=targets[0],
-                seconds=self.settings.bench_seconds,
-                threads=self.threads,
-            )
-            write_json(directory / "latency.json", document)
-            return {
-                row["label"]: {shape: cell["p50_ms"] for shape, cell in row["loads"].items()}
-                for row in document["rows"]
-            }
-
-        def stage() -> Record:
-            return run_stage(
-                "bench",
-                self.out / "latency",
-                settings={
-                    "shapes": self.settings.shapes,
-                    "seconds": self.settings.bench_seconds,
-                    "threads": self.threads,
-                    "format": FORMAT,
-                },
-                parents={role: parent(self.model(role, task)) for role in ROLES},
-                work=work,
-            )
-
+        stage = partial(
+            bench,
+            targets,
+            output=self.out / "latency",
+            shapes=self.settings.shapes,
+            baseline=targets[0],
+            settings=BenchSettings(seconds=self.settings.bench_seconds),
+            threads=self.threads,
+        )
         self.steps.run("time", stage)
 
     def report(self, tasks: list[Task], *, data_name: str) -> "Table":
-        from hf_albert_plus.eval.cards import read_facts, write_card
-        from hf_albert_plus.eval.documents import read_latency, read_scores
-        from hf_albert_plus.eval.report import report
-        from hf_albert_plus.eval.table import build_table
+        from hf_albert_plus.eval.measured_documents import read_latency, read_scores
+        from hf_albert_plus.eval.reporting.cards import read_facts, write_card
+        from hf_albert_plus.eval.reporting.stage import report
+        from hf_albert_plus.eval.reporting.table import build_table
 
         scores = [self.out / "scores" / task.name / "scores.json" for task in tasks]
         latency = self.out / "latency" / "latency.json"
@@ -326,6 +236,3 @@ class _Run:
             for role in ROLES:
                 write_card(self.model(role, task), read_facts(output / "cards" / f"{role}-{task.name}.json"))
         return build_table([read_scores(path) for path in scores], read_latency(latency))
-
-
-__all__ = ["STAGES", "RunSettings", "Steps", "run_pipeline", "stage_index"]

@@ -7,8 +7,7 @@ import typer
 
 from ..errors import AlbertPlusError, InvalidInput
 from . import options as o
-from .console import notes, print_json, quiet_libraries
-from .stages import done
+from .console import done, notes, print_json, quiet_libraries
 
 _Scores = Annotated[
     list[Path] | None, typer.Option("--scores", help="File of albert-plus eval --json; repeat for several tasks.")
@@ -31,7 +30,7 @@ def report(
 ) -> None:
     """Join scores and timings by what was measured: Markdown, CSV, JSON, one HTML page, and model cards."""
     quiet_libraries()
-    from hf_albert_plus.eval.report import report as stage
+    from hf_albert_plus.eval.reporting.stage import report as stage
 
     record = stage(
         scores or [],
@@ -63,10 +62,10 @@ def card(
     needs neither; with --scores it names those of the classifiers that were fine-tuned from it.
     """
     quiet_libraries()
-    from hf_albert_plus.eval.cards import read_facts, render, write_card
+    from hf_albert_plus.eval.reporting.cards import read_facts, render, write_card
 
-    from ..files import write_text
-    from ..records import CARD
+    from ..records.files import write_text
+    from ..records.record import CARD
 
     written, differing = [], []
     for source in sources:
@@ -113,16 +112,16 @@ def _record_of(source: Path, name: str) -> Path:
 
 
 def _is_pretrained(source: Path) -> bool:
-    from hf_albert_plus.eval.pretraining_card import STAGE
+    from hf_albert_plus.eval.reporting.pretraining_card import STAGE
 
-    from ..records import training_record
+    from ..records.record import training_record
 
     return source.is_dir() and training_record(source).get("stage") == STAGE
 
 
 def _gather_pretraining(source: Path, scores: list[Path]) -> dict[str, Any]:
-    from hf_albert_plus.eval.documents import read_scores
-    from hf_albert_plus.eval.pretraining_card import pretraining_facts
+    from hf_albert_plus.eval.measured_documents import read_scores
+    from hf_albert_plus.eval.reporting.pretraining_card import pretraining_facts
 
     return pretraining_facts(source, scores=[read_scores(path) for path in scores])
 
@@ -130,13 +129,13 @@ def _gather_pretraining(source: Path, scores: list[Path]) -> dict[str, Any]:
 def _gather(
     source: Path, scores: list[Path], bench: Path | None, data_name: str, allow_different: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The facts of the model in a directory, found among the scores by its place."""
-    from hf_albert_plus.eval.card import card_facts
-    from hf_albert_plus.eval.documents import read_latency, read_scores
-    from hf_albert_plus.eval.report import scored_models
-    from hf_albert_plus.eval.table import build_table
+    """The facts of the model in a directory, which stands among the scores by its place."""
+    from hf_albert_plus.eval.measured_documents import read_latency, read_scores
+    from hf_albert_plus.eval.reporting.card import card_facts
+    from hf_albert_plus.eval.reporting.stage import scored_models
+    from hf_albert_plus.eval.reporting.table import build_table
 
-    from ..glue import get_task
+    from ..tasks.glue import get_task
 
     if not scores or bench is None:
         raise InvalidInput(
@@ -150,14 +149,11 @@ def _gather(
     for name, task in scored_models(table):
         rows = [row for row in table.rows if row.name == name]
         scored = [row.scores[part] for row in rows for part in get_task(task).rows if part in row.scores]
-        runs = [run for score in scored for run in score["runs"]]
-        if any(Path(run["directory"]).resolve() == source.resolve() for run in runs):
+        runs = [run for score in scored for run in score.runs]
+        if any(Path(run.directory).resolve() == source.resolve() for run in runs):
             return card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)
     raise InvalidInput(
         "a card needs its model among the scores",
         got=f"none of {source}",
         repair="score it: albert-plus eval DIR --json scores.json",
     )
-
-
-__all__ = ["card", "report"]

@@ -14,7 +14,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Site:
-    """Where something can be removed: the heads of an attention block, or the columns of a feed-forward network.
+    """A place where something can be removed: the heads of an attention block, or the columns of a feed-forward network.
 
     Attributes:
         network: of a block with several networks, the one; 0 is the first that runs.
@@ -27,19 +27,21 @@ class Site:
 
 def sites(encoder: Any) -> dict[Site, tuple[nn.Linear, int]]:
     """Every site with the product that reads what it makes, and the inputs of that product that one head or column fills."""
-    found: dict[Site, tuple[nn.Linear, int]] = {}
+    readers: dict[Site, tuple[nn.Linear, int]] = {}
     for number, block in enumerate(encoder.attention):
-        found[Site("attention", number)] = (block.output, block.head_size)
+        readers[Site("attention", number)] = (block.output, block.head_size)
     for number, block in enumerate(encoder.ffn):
         for network, module in enumerate((*block.stacked, block)):
-            found[Site("ffn", number, network)] = (module.output, 1)
-    return found
+            readers[Site("ffn", number, network)] = (module.output, 1)
+    return readers
 
 
 @dataclass
 class Gates:
-    """Ones in the way of every head and column, of every example and every call. A shared block is called once a layer: its
-    importance is the sum over its calls, each taken by itself, or what one layer gains another would hide.
+    """Gates that are all one, in the way of every head and column, for every example and every call.
+
+    A shared block is called once a layer. Its importance is the sum over its calls, each taken by itself, or what one layer
+    gains another would hide.
 
     Attributes:
         given: of every site, the gates of each of its calls since they were last read, `[B, G]`.
@@ -101,8 +103,5 @@ def movement(gradients: dict[Site, torch.Tensor]) -> dict[Site, torch.Tensor]:
 
 
 def _summed(gradient: torch.Tensor) -> torch.Tensor:
-    """Over calls and examples, `[G]`, not in bf16: increments below 1/256 of what there is would be lost."""
+    """The sum over calls and examples, `[G]`, not in bf16, where increments below 1/256 of the sum would be lost."""
     return gradient.sum((0, 1), dtype=torch.promote_types(gradient.dtype, torch.float32))
-
-
-__all__ = ["Gates", "Site", "movement", "sites", "taylor"]

@@ -1,19 +1,70 @@
-"""The stage that removes heads and feed-forward columns: a classifier in, a smaller and faster one out."""
+"""The stage that removes heads and feed-forward columns: a classifier in, a smaller and faster one out.
 
+It measures how much each matters, selects what stays, and makes a model of that: smaller weights under a smaller config, no
+zeros.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
 
-from ..devices import fastest_device
+from ..checkpoints import check_label_order, check_trainable, load_classifier
+from ..conversion.models import to_albert_plus
 from ..errors import InvalidInput
-from ..finetune import task_rows
-from ..glue import Task, data_parent
-from ..records import CHECKPOINTS, Record, parent, run_stage
-from .importance import Gates, Site, movement, taylor
-from .removal import without
-from .selection import select
-from .settings import PruneSettings
+from ..machine import fastest_device
+from ..records.progress import bar
+from ..records.record import CHECKPOINTS, Record, parent
+from ..records.stage import run_stage
+from ..tasks.glue import Task
+from ..tasks.readers import data_parent
+from ..training.finetuning import task_rows
+from ..training.loop import train
+from .importance import Gates, Site, movement, sites, taylor
+from .settings import PruneSettings, Spread
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How many heads, or columns, a model had and has.
+
+    Attributes:
+        before, after: over all layers as they run.
+        of_blocks: of every block as it is stored, after.
+    """
+
+    before: int
+    after: int
+    of_blocks: list[int]
+
+
+@dataclass(frozen=True)
+class PruningResult:
+    """What came out of a pruning.
+
+    Attributes:
+        parameters_before, parameters: of the classifier and of the smaller one.
+    """
+
+    parameters_before: int
+    parameters: int
+    heads: Removal
+    columns: Removal
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them."""
+        facts: dict[str, Any] = {"parameters_before": self.parameters_before, "parameters": self.parameters}
+        for name, removal in (("heads", self.heads), ("columns", self.columns)):
+            facts |= {
+                f"{name}_before": removal.before,
+                name: removal.after,
+                f"{name}_of_blocks": removal.of_blocks,
+                f"{name}_removed": round(1 - removal.after / removal.before, 4),
+            }
+        return facts
 
 
 def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSettings) -> Record:
@@ -27,11 +78,6 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     """
 
     def work(directory: Path) -> dict[str, Any]:
-        from transformers import DataCollatorWithPadding, set_seed
-
-        from ..checkpoints import check_label_order, check_trainable, load_classifier
-        from ..conversion import to_albert_plus
-
         set_seed(settings.seed)
         classifier: Any = to_albert_plus(load_classifier(model, option="--model"))
         if classifier.num_labels != task.num_labels:
@@ -62,7 +108,13 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
         smaller = without(classifier, _kept(scores, settings))
         smaller.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
-        return _described(classifier, smaller)
+        result = PruningResult(
+            parameters_before=classifier.num_parameters(),
+            parameters=smaller.num_parameters(),
+            heads=_removal(classifier.config, smaller.config, sizes="attention_heads", blocks="attention_map"),
+            columns=_removal(classifier.config, smaller.config, sizes="intermediate_sizes", blocks="ffn_map"),
+        )
+        return result.describe()
 
     return run_stage(
         "prune",
@@ -77,8 +129,6 @@ def _by_taylor(
     model: Any, rows: Any, *, collator: Any, settings: PruneSettings, checkpoints: Path
 ) -> dict[Site, torch.Tensor]:
     """Sums of |∂L/∂ξ| over a sample of the examples."""
-    from ..progress import bar
-
     count = min(settings.examples, len(rows))
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed))[:count].tolist()
     sample = rows.select(sorted(chosen, key=lambda index: rows["length"][index])).remove_columns("length")
@@ -91,8 +141,8 @@ def _by_taylor(
             batch = collator(examples).to(device)
             # A mean over the batch; the gradients wanted are those of each example's own loss.
             (model(**batch).loss * len(examples)).backward()
-            for site, found in taylor(gates.take()).items():
-                totals[site] = totals.get(site, 0) + found
+            for site, importance in taylor(gates.take()).items():
+                totals[site] = totals.get(site, 0) + importance
             progress.update(len(examples))
     model.zero_grad()
     model.to("cpu")
@@ -103,17 +153,13 @@ def _by_movement(
     model: Any, rows: Any, *, collator: Any, settings: PruneSettings, checkpoints: Path
 ) -> dict[Site, torch.Tensor]:
     """Sums of −∂L/∂ξ over the steps of a training."""
-    from transformers import TrainerCallback
-
-    from ..training import train
-
     totals: dict[Site, torch.Tensor] = {}
     with Gates().on(model.base_model.encoder) as gates:
 
         class Adds(TrainerCallback):
             def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-                for site, found in movement(gates.take()).items():
-                    totals[site] = totals.get(site, 0) + found
+                for site, importance in movement(gates.take()).items():
+                    totals[site] = totals.get(site, 0) + importance
 
         train(
             model,
@@ -129,31 +175,95 @@ def _by_movement(
 
 
 def _kept(scores: dict[Site, torch.Tensor], settings: PruneSettings) -> dict[Site, torch.Tensor]:
+    """The numbers of the heads and columns that stay at the sites that something is removed from."""
     kept: dict[Site, torch.Tensor] = {}
     for kind, share, multiple_of in (
         ("attention", settings.heads, 1),
         ("ffn", settings.columns, settings.multiple_of),
     ):
-        found = {site: score for site, score in scores.items() if site.kind == kind}
+        of_kind = {site: score for site, score in scores.items() if site.kind == kind}
         if share:
-            kept |= select(found, remove=share, spread=settings.spread, multiple_of=multiple_of)
+            kept |= select(of_kind, remove=share, spread=settings.spread, multiple_of=multiple_of)
     return kept
 
 
-def _described(model: Any, smaller: Any) -> dict[str, Any]:
-    """How much there was and is, in blocks as they are stored and over all layers as they run."""
-    facts: dict[str, Any] = {"parameters_before": model.num_parameters(), "parameters": smaller.num_parameters()}
-    for name, sizes, blocks in (
-        ("heads", "attention_heads", "attention_map"),
-        ("columns", "intermediate_sizes", "ffn_map"),
-    ):
-        before, after = (
-            sum(getattr(config, sizes)[block] for block in getattr(config, blocks))
-            for config in (model.config, smaller.config)
-        )
-        facts |= {f"{name}_before": before, name: after, f"{name}_of_blocks": list(getattr(smaller.config, sizes))}
-        facts[f"{name}_removed"] = round(1 - after / before, 4)
-    return facts
+def select(
+    scores: dict[Site, torch.Tensor], *, remove: float, spread: Spread, multiple_of: int = 1
+) -> dict[Site, torch.Tensor]:
+    """The numbers of what stays at every site, rising.
+
+    Args:
+        scores: importances `[G]` of sites of one kind.
+        remove: share of them all.
+        spread: `block` removes that share of each site. `model` ranks all together, each site's scores divided by their L2 norm
+            (Are Sixteen Heads Really Better than One?, section 4.1). At least one stays everywhere.
+        multiple_of: of a site this many stay or a multiple of it, the nearest one, but never more than there are. The networks of
+            a block keep as many as the one that keeps most.
+    """
+    if spread == "block":
+        counts = {site: len(score) - round(remove * len(score)) for site, score in scores.items()}
+    else:
+        relative = {site: torch.nn.functional.normalize(score, dim=0) for site, score in scores.items()}
+        together = torch.cat(list(relative.values()))
+        removed = round(remove * len(together))
+        order = torch.empty_like(together, dtype=torch.long)
+        order[together.argsort(stable=True)] = torch.arange(len(together), device=together.device)
+        places = order.split([len(score) for score in scores.values()])
+        counts = {site: int((place >= removed).sum()) for site, place in zip(scores, places, strict=True)}
+    kept = {}
+    for site, score in scores.items():
+        wanted = max(counts[other] for other in scores if (other.kind, other.block) == (site.kind, site.block))
+        count = min(len(score), max(1, multiple_of, round(wanted / multiple_of) * multiple_of))
+        kept[site] = score.argsort(descending=True, stable=True)[:count].sort().values
+    return kept
 
 
-__all__ = ["prune"]
+def _removal(old: Any, new: Any, *, sizes: str, blocks: str) -> Removal:
+    """What two configs say of heads or columns.
+
+    Args:
+        sizes: the field with the number of each block.
+        blocks: the field with the block of each layer.
+    """
+    before, after = (sum(getattr(config, sizes)[block] for block in getattr(config, blocks)) for config in (old, new))
+    return Removal(before=before, after=after, of_blocks=list(getattr(new, sizes)))
+
+
+def without(model: Any, kept: dict[Site, torch.Tensor]) -> Any:
+    """The model with the heads and columns that `kept` names, of the sites that it names; all others stay.
+
+    It computes what `model` computes with the outputs of the removed ones at zero.
+    """
+    encoder = model.base_model.encoder
+    whole = {site: torch.arange(product.in_features // size) for site, (product, size) in sites(encoder).items()}
+    kept = {**whole, **{site: places.cpu() for site, places in kept.items()}}
+    config = deepcopy(model.config)
+    heads = [len(kept[Site("attention", block)]) for block in range(len(encoder.attention))]
+    columns = [len(kept[Site("ffn", block)]) for block in range(len(encoder.ffn))]
+    config.block_attention_heads = None if set(heads) == {config.num_attention_heads} else heads
+    config.block_intermediate_sizes = None if len(set(columns)) == 1 else columns
+    if len(set(columns)) == 1:
+        config.intermediate_size = columns[0]
+    smaller = type(model)(config)
+    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
+    for site, (_, size) in sites(encoder).items():
+        places = (kept[site][:, None] * size + torch.arange(size)).flatten()
+        made, read = _names(site, networks=model.config.num_feedforward_networks)
+        for name in made:
+            for part in ("weight", "bias"):
+                state[f"{prefix}{name}.{part}"] = state[f"{prefix}{name}.{part}"][places]
+        state[f"{prefix}{read}.weight"] = state[f"{prefix}{read}.weight"][:, places]
+    smaller.load_state_dict(state)
+    return smaller.to(next(model.parameters()).dtype).eval()
+
+
+def _names(site: Site, *, networks: int) -> tuple[list[str], str]:
+    """The products whose rows make a site's heads or columns, and the one whose columns read them."""
+    if site.kind == "attention":
+        block = f"encoder.attention.{site.block}"
+        return [f"{block}.{name}" for name in ("query", "key", "value")], f"{block}.output"
+    block = f"encoder.ffn.{site.block}"
+    if site.network < networks - 1:
+        block = f"{block}.stacked.{site.network}"
+    return [f"{block}.intermediate"], f"{block}.output"

@@ -1,10 +1,11 @@
-"""How models are pruned."""
+"""How models are pruned, trained for few bits, and given an exit threshold."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from ..errors import InvalidInput, check_known, check_values
-from ..training import TrainSettings
+from ..option import Option, PythonOnly
+from ..training.settings import TrainSettings
 
 Importance = Literal["taylor", "movement"]
 Spread = Literal["model", "block"]
@@ -14,23 +15,16 @@ Schedule = Literal["cubic", "one-shot"]
 @dataclass(frozen=True)
 class PruneSettings(TrainSettings):
     """What is removed. The training settings are those of `movement`, which trains while it measures; `taylor` reads of them the
-    batch size and the length.
+    batch size and the length."""
 
-    Attributes:
-        heads: share of all attention heads to remove.
-        columns: share of all feed-forward columns to remove.
-        importance: `taylor` of the model as it is, or `movement` of its weights in training.
-        spread: rank heads and columns of all blocks together, or take the same share of every block.
-        examples: training examples that `taylor` reads.
-        multiple_of: columns that are left in a block are a multiple of this, as kernels like them.
-    """
-
-    heads: float = 1 / 3
-    columns: float = 0.5
-    importance: Importance = "taylor"
-    spread: Spread = "model"
-    examples: int = 2048
-    multiple_of: int = 16
+    heads: Annotated[float, Option("Share of the attention heads to remove.")] = 0.33
+    columns: Annotated[float, Option("Share of the feed-forward columns to remove.")] = 0.5
+    importance: Annotated[
+        Importance, Option("taylor: how the loss would change; movement: where weights go in --epochs of training.")
+    ] = "taylor"
+    spread: Annotated[Spread, Option("Rank over the whole model, or take the same share of every block.")] = "model"
+    examples: Annotated[int, Option("Training examples that taylor reads.")] = 2048
+    multiple_of: Annotated[int, Option("Columns left in a block are a multiple of this, as kernels like them.")] = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,17 +42,13 @@ class PruneSettings(TrainSettings):
 
 @dataclass(frozen=True)
 class SparsifySettings(TrainSettings):
-    """How many weights become zero, and when.
+    """How many weights become zero, and when."""
 
-    Attributes:
-        sparsity: share of every matrix.
-        schedule: `cubic`, from none to all of them over the first part of the run, or `one-shot`, before its first step.
-        ramp: the first part of the run, as a share of its steps.
-    """
-
-    sparsity: float = 0.5
-    schedule: Schedule = "cubic"
-    ramp: float = 0.5
+    sparsity: Annotated[float, Option("Share of every matrix that becomes zero.")] = 0.5
+    schedule: Annotated[
+        Schedule, Option("cubic: more and more over the ramp; one-shot: all before the first step.")
+    ] = "cubic"
+    ramp: Annotated[float, Option("Share of the steps over which cubic gets there.")] = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,4 +60,100 @@ class SparsifySettings(TrainSettings):
         )
 
 
-__all__ = ["Importance", "PruneSettings", "Schedule", "SparsifySettings", "Spread"]
+# The widths that weights of a block may have.
+BITS = (2, 3, 4, 8)
+
+
+def parse_bits(text: str) -> tuple[int, ...]:
+    """`"2,4"` -> `(2, 4)`.
+
+    Raises:
+        InvalidInput: something else than whole numbers.
+    """
+    try:
+        return tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise InvalidInput(
+            "--bits must be whole numbers with commas between them", got=repr(text), repair="use --bits 2,4,8"
+        ) from None
+
+
+@dataclass(frozen=True)
+class QatSettings(TrainSettings):
+    """How a model is trained for few bits. Everything but the blocks' weights has 8."""
+
+    bits: Annotated[
+        tuple[int, ...],
+        Option(
+            "Of the blocks' weights: 8, 4, 3 or 2; several, as 2,4,8, to choose from for each block.", parse=parse_bits
+        ),
+    ] = (8,)
+    budget: Annotated[
+        float | None,
+        Option("MB (10^6 bytes) that the packed model may take, where there are several --bits."),
+    ] = None
+    groups: Annotated[
+        int | None,
+        Option("Groups of consecutive rows of a weight that share their levels. Default: each row its own."),
+    ] = None
+    decay: Annotated[float, Option("Decay of the moving averages of the activations' ranges.")] = 0.9999
+    draws: Annotated[
+        int, Option("Parts of the data that curvature is measured on, its mean and deviation taken over them.")
+    ] = 5
+    examples: Annotated[int, Option("Examples of each draw.")] = 64
+    learning_rate: float = 2e-5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = ", ".join(map(str, BITS))
+        check_values(
+            self,
+            ("bits", bool(self.bits) and set(self.bits) <= set(BITS), f"one or more of {known}", "4"),
+            ("groups", self.groups is None or self.groups >= 1, "at least 1", "128"),
+            ("budget", self.budget is None or 0 < self.budget <= 1e6, "above 0 MB and at most 1,000,000", "5"),
+            ("decay", 0 <= self.decay < 1, "from 0 up to, not including, 1", "0.9999"),
+            ("draws", 2 <= self.draws <= 10_000, "at least 2 and at most 10,000", "5"),
+            ("examples", self.examples >= 1, "at least 1", "64"),
+        )
+        if (len(set(self.bits)) > 1) != (self.budget is not None):
+            raise InvalidInput(
+                "several --bits are chosen from under a --budget, and one needs none",
+                got=f"--bits {','.join(map(str, self.bits))} and --budget {self.budget}",
+                repair="add --budget MB, or leave it out",
+            )
+
+
+Kind = Literal["entropy", "confidence", "patience"]
+
+
+@dataclass(frozen=True)
+class CalibrateSettings:
+    """How a threshold is found."""
+
+    criterion: Annotated[
+        Kind,
+        Option("entropy of the classes (FastBERT), confidence in one, or patience: how often it was the same."),
+    ] = "entropy"
+    max_drop: Annotated[float, Option("Points of the task's first metric that may be lost.")] = 0.5
+    share: Annotated[float, Option("Share of the split to find the threshold on; it is judged on the others.")] = 0.5
+    split: Annotated[str | None, Option("Rows that were not trained on. Default: the task's validation split.")] = None
+    exit_cost: Annotated[
+        float,
+        Option("Layers that run in the time of a look at an exit: exits that don't pay for it are dropped."),
+    ] = 0.2
+    keep_exits: Annotated[bool, Option("Drop no exit: a loop needs them at even distances.")] = False
+    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
+    batch_size: Annotated[int, PythonOnly("it changes no outcome")] = 64
+    seed: Annotated[int, Option("Seed of the rows.")] = 42
+
+    def __post_init__(self) -> None:
+        check_known(self, criterion=get_args(Kind))
+        check_values(
+            self,
+            ("max_drop", 0 <= self.max_drop <= 100, "from 0 to 100 points", "0.5"),
+            ("exit_cost", 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
+            ("share", 0 < self.share <= 1, "a share above 0, at most 1", "0.5"),
+            ("batch_size", 1 <= self.batch_size <= 1 << 24, "at least 1 and at most 16,777,216", "64"),
+            ("max_length", 4 <= self.max_length <= 1 << 20, "at least 4 and at most 1,048,576", "128"),
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+        )

@@ -1,19 +1,50 @@
 """The stage that sets small weights to zero while it fine-tunes (Compressing BERT, section 3)."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import TrainerCallback
+from transformers import TrainerCallback, set_seed
 
-from ..finetune import fit
-from ..glue import Task, data_parent
-from ..records import Record, parent, run_stage
+from ..checkpoints import check_trainable, load_classifier
+from ..records.record import Record, parent
+from ..records.stage import run_stage
+from ..tasks.glue import Task
+from ..tasks.readers import data_parent
+from ..training.finetuning import fit
+from ..training.loop import TrainingResult
 from .settings import SparsifySettings
 
 # Times that the share of zeros grows on the way.
 _GROWTHS = 100
+
+
+@dataclass(frozen=True)
+class SparsityResult:
+    """What came out of training with zeros.
+
+    Attributes:
+        training: what came out of the training loop.
+        parameters: of the classifier.
+        matrix_weights: weights that could become zero.
+        zeros: weights that did.
+    """
+
+    training: TrainingResult
+    parameters: int
+    matrix_weights: int
+    zeros: int
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them."""
+        return {
+            **self.training.describe(),
+            "parameters": self.parameters,
+            "zeros_of_matrices": round(self.zeros / self.matrix_weights, 4),
+            "zeros_of_parameters": round(self.zeros / self.parameters, 4),
+        }
 
 
 def matrices(model: Any) -> dict[str, torch.Tensor]:
@@ -43,7 +74,10 @@ def mask_of(weight: torch.Tensor, *, sparsity: float) -> torch.Tensor:
 
 
 class StaysSparse(TrainerCallback):
-    """Zeros, kept after every step and made more by the schedule. A zero stays one, so the weights of a checkpoint say which are."""
+    """Keeps weights at zero after every step, and makes more of them zero by the schedule.
+
+    A zero stays one, so the weights of a checkpoint say which they are.
+    """
 
     def __init__(self, weights: dict[str, torch.Tensor], *, settings: SparsifySettings):
         self.weights, self.settings = weights, settings
@@ -95,15 +129,11 @@ def sparsify(
     """
 
     def work(directory: Path) -> dict[str, Any]:
-        from transformers import set_seed
-
-        from ..checkpoints import check_trainable, load_classifier
-
         set_seed(settings.seed)
         classifier: Any = load_classifier(model, option="--model", task=task)
         check_trainable(model, classifier.config, option="--model")
         weights = matrices(classifier)
-        result = fit(
+        training = fit(
             classifier,
             model,
             data=data,
@@ -114,13 +144,13 @@ def sparsify(
             callbacks=[StaysSparse(weights, settings=settings)],
             checkpoint_seconds=checkpoint_seconds,
         )
-        zeros = sum(int((weight == 0).sum()) for weight in weights.values())
-        in_matrices = sum(weight.numel() for weight in weights.values())
-        return {
-            **result,
-            "zeros_of_matrices": round(zeros / in_matrices, 4),
-            "zeros_of_parameters": round(zeros / result["parameters"], 4),
-        }
+        result = SparsityResult(
+            training=training,
+            parameters=classifier.num_parameters(),
+            matrix_weights=sum(weight.numel() for weight in weights.values()),
+            zeros=sum(int((weight == 0).sum()) for weight in weights.values()),
+        )
+        return result.describe()
 
     return run_stage(
         "sparsify",
@@ -130,6 +160,3 @@ def sparsify(
         work=work,
         resumable=True,
     )
-
-
-__all__ = ["StaysSparse", "cubic", "mask_of", "matrices", "sparsify"]

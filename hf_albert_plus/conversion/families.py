@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from ..configuration_albert_plus import AlbertPlusConfig
+from ..model_inputs import longest_input, position_offset
 
 _FIELDS = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act", "hidden_dropout_prob",
            "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size", "initializer_range",
@@ -219,10 +220,6 @@ _DISTILBERT = Family(
 )
 
 
-def _roberta_offset(config: Any) -> int:
-    return config.pad_token_id + 1
-
-
 def _roberta_obstacle(config: Any, head: str) -> str | None:
     if config.pad_token_id is None:
         return "pad_token_id None: its positions are counted from that token's"
@@ -248,11 +245,11 @@ def _roberta(name: str) -> Family:
         },
         to_fields=lambda config, head: {
             **_unshared(config),
-            "max_position_embeddings": config.max_position_embeddings - _roberta_offset(config),
+            "max_position_embeddings": longest_input(config),
             "classifier_dropout_prob": _classifier_dropout(config),
         },
         obstacle=_roberta_obstacle,
-        position_offset=_roberta_offset,
+        position_offset=position_offset,
     )
 
 
@@ -302,5 +299,3 @@ FAMILIES = {
     "xlm-roberta": _roberta("XLMRoberta"),
 }
 CONVERTIBLE = ("albert_plus", *FAMILIES)
-
-__all__ = ["CONVERTIBLE", "FAMILIES", "Family", "albert_blocks"]

@@ -1,4 +1,4 @@
-"""From a model of transformers to the ALBERT-plus model that computes the same, and back."""
+"""Conversions between models of transformers and ALBERT-plus models that compute the same, and how far two models are apart."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput, suggest
 from ..heads import albert_plus_class, head_of
-from .families import CONVERTIBLE, FAMILIES, Family, albert_blocks
+from ..model_inputs import longest_input, random_ids, reads_token_types, seeded
+from .families import FAMILIES, Family, albert_blocks
 
 _POOLED = ("Model", "ForPreTraining", "ForSequenceClassification", "ForMultipleChoice")
 _BACK = ("albert", "bert")
@@ -156,7 +157,7 @@ def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedCo
     fields = {theirs: getattr(ours, mine) for theirs, mine in FAMILIES[to].fields.items()}
     fields["type_vocab_size"] = max(ours.type_vocab_size, 1)
     if head in ("ForQuestionAnswering", "ForPreTraining"):
-        # Heads of two outputs by themselves here, by their number of labels there.
+        # These heads have two outputs here whatever num_labels says; in transformers it sizes them.
         fields = {name: value for name, value in fields.items() if name not in ("id2label", "label2id")}
     if to == "bert":
         return transformers.BertConfig(
@@ -210,4 +211,65 @@ def _load(
     return model.eval()
 
 
-__all__ = ["CONVERTIBLE", "converted_config", "from_albert_plus", "to_albert_plus"]
+# The one output that transformers' heads of the same kind name differently.
+_RENAMED = {"seq_relationship_logits": "sop_logits"}
+# Outputs with an entry a token, beside those of three dimensions.
+_OF_TOKENS = ("start_logits", "end_logits")
+
+
+def random_batch(model: PreTrainedModel, *, choices: bool = False) -> dict[str, torch.Tensor]:
+    """Rows of random tokens and, where the model reads them, token types, `[4, S]`, or `[4, 3, S]` with choices. One
+    row is padded on the right, with the padding token where there is one, since RoBERTa counts positions by it."""
+    config = model.config
+    generator, padding = seeded(0), config.pad_token_id or 0
+    length = min(24, max(longest_input(config) // 2, 1))
+    ids = random_ids(config, (4, length), generator=generator, without=padding)
+    mask = torch.ones_like(ids)
+    mask[1, length // 2 :] = 0
+    ids[mask == 0] = padding
+    batch = {"input_ids": ids, "attention_mask": mask}
+    if reads_token_types(config):
+        batch["token_type_ids"] = torch.randint(config.type_vocab_size, ids.shape, generator=generator)
+    return {name: tensor[:, None].repeat(1, 3, 1) for name, tensor in batch.items()} if choices else batch
+
+
+@torch.no_grad()
+def max_difference(first: PreTrainedModel, second: PreTrainedModel) -> float:
+    """Largest difference between two models of one head in eval mode, over all their outputs and hidden states at real
+    tokens. A tensor that reaches beyond 1 is measured relative to its largest value.
+
+    Raises:
+        ValueError: the models have another number of layers, or no output in common.
+    """
+    choices = type(first).__name__.endswith("ForMultipleChoice")
+    # The one with fewer token types and positions decides what both can read.
+    fewer = min(
+        first, second, key=lambda model: (reads_token_types(model.config), model.config.max_position_embeddings)
+    )
+    batch = random_batch(fewer, choices=choices)
+    kept = batch["attention_mask"].bool()
+    outputs = []
+    for model in (first, second):
+        was_training = model.training
+        outputs.append(_named(model.eval()(**batch, output_hidden_states=True)))
+        model.train(was_training)
+    common = outputs[0].keys() & outputs[1].keys()
+    if not common - {"hidden_states"}:
+        raise ValueError(f"no output in common: {sorted(outputs[0])} and {sorted(outputs[1])}")
+    differences = [
+        _difference(one, other, kept=kept.flatten(0, -2) if one.dim() == 3 or name in _OF_TOKENS else None)
+        for name in common
+        for one, other in zip(outputs[0][name], outputs[1][name], strict=True)
+    ]
+    return float(torch.stack(differences).max())
+
+
+def _named(output: Any) -> dict[str, tuple[torch.Tensor, ...]]:
+    tensors = {_RENAMED.get(name, name): value for name, value in output.items()}
+    return {name: value if isinstance(value, tuple) else (value,) for name, value in tensors.items()}
+
+
+def _difference(one: torch.Tensor, other: torch.Tensor, *, kept: torch.Tensor | None) -> torch.Tensor:
+    if kept is not None:
+        one, other = one[kept], other[kept]
+    return (one - other).abs().max() / one.abs().max().clamp(min=1)

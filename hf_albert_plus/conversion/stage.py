@@ -1,34 +1,49 @@
 """The convert stage: a checkpoint in, a directory with the same function, or with a named start for another one, out."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import load_config, open_as_trained
+from ..checkpoints import has_tokenizer, open_as_trained
+from ..config_building import derived_config
+from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
-from ..glue import load_tokenizer
-from ..records import Record, parent, run_stage
-from .compare import max_difference
+from ..records.progress import say
+from ..records.record import Record, parent
+from ..records.stage import run_stage
+from ..tasks.rows import load_tokenizer
 from .families import CONVERTIBLE
-from .models import from_albert_plus, to_albert_plus
-
-if TYPE_CHECKING:
-    from ..initialise import Initialisation
+from .initialise import initialise as start
+from .models import from_albert_plus, max_difference, to_albert_plus
+from .settings import Initialisation
 
 _TOLERANCE = 1e-4
 
 
-def _open(source: str) -> PreTrainedModel:
-    config = load_config(source, option="SOURCE")
-    if config.model_type not in CONVERTIBLE:
-        raise InvalidInput(
-            f"SOURCE must be of one of the architectures {', '.join(CONVERTIBLE)}",
-            got=f"{config.model_type} in {source}",
-            repair="start from one of those, or distil this model into a student with albert-plus distill",
-        )
-    return open_as_trained(source, option="SOURCE")
+@dataclass(frozen=True)
+class Converted:
+    """A model that was made from another one.
+
+    Attributes:
+        max_abs_difference: how far its outputs are from the source's; None where it only starts from the source.
+        initialised: how its weights came from the source's; None where it computes the same.
+    """
+
+    model: PreTrainedModel
+    max_abs_difference: float | None = None
+    initialised: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them."""
+        facts = {"max_abs_difference": self.max_abs_difference, "initialised": self.initialised}
+        return {
+            "architecture": type(self.model).__name__,
+            "parameters": self.model.num_parameters(),
+            **{name: value for name, value in facts.items() if value is not None},
+        }
 
 
 def convert(
@@ -37,7 +52,7 @@ def convert(
     output: Path,
     variant: str | None = None,
     overrides: dict[str, Any] | None = None,
-    initialise: "Initialisation" = "average",
+    initialise: Initialisation = "average",
     layers: list[int] | None = None,
     to: str | None = None,
 ) -> Record:
@@ -45,6 +60,8 @@ def convert(
 
     Without further arguments the outcome is the ALBERT-plus model that computes the same, checked on random tokens. With
     a variant or overrides it is a model of that config *started* from the source's weights: it has to be trained.
+
+    A directory without a tokenizer is converted too; what comes out has none either, which stderr says.
 
     Args:
         output: the directory to make: model, tokenizer, record.json.
@@ -72,21 +89,35 @@ def convert(
     def work(directory: Path) -> dict[str, Any]:
         model = _open(source)
         if starts_new:
-            converted, facts = _start(
-                model, variant=variant, overrides=overrides or {}, method=initialise, layers=layers
-            )
+            converted = _start(model, variant=variant, overrides=overrides or {}, method=initialise, layers=layers)
         else:
-            converted, facts = _keep(model, to=to)
-        converted.save_pretrained(directory)
-        load_tokenizer(source, converted.config).save_pretrained(directory)
-        return {"architecture": type(converted).__name__, "parameters": converted.num_parameters(), **facts}
+            converted = _keep(model, to=to)
+        converted.model.save_pretrained(directory)
+        if Path(source).is_dir() and not has_tokenizer(Path(source)):
+            say(f"{source} has no tokenizer: the weights are converted, and {output} gets no tokenizer either")
+        else:
+            load_tokenizer(source, converted.model.config).save_pretrained(directory)
+        return converted.describe()
 
     settings = {"variant": variant, "overrides": overrides or {}, "layers": layers, "to": to,
                 "initialise": initialise if starts_new else None}  # fmt: skip
     return run_stage("convert", output, settings=settings, parents={"source": parent(source)}, work=work)
 
 
-def _keep(model: PreTrainedModel, *, to: str | None) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _open(source: str) -> PreTrainedModel:
+    """The source with the head that it was saved with."""
+    config = load_config(source, option="SOURCE")
+    if config.model_type not in CONVERTIBLE:
+        raise InvalidInput(
+            f"SOURCE must be of one of the architectures {', '.join(CONVERTIBLE)}",
+            got=f"{config.model_type} in {source}",
+            repair="start from one of those, or distil this model into a student with albert-plus distill",
+        )
+    return open_as_trained(source, option="SOURCE")
+
+
+def _keep(model: PreTrainedModel, *, to: str | None) -> Converted:
+    """The model that computes what the source does, checked on random tokens."""
     is_ours = model.config.model_type == AlbertPlusConfig.model_type
     if is_ours and to is None:
         raise InvalidInput(
@@ -104,7 +135,7 @@ def _keep(model: PreTrainedModel, *, to: str | None) -> tuple[PreTrainedModel, d
             got=f"{difference:.3g}",
             repair="report this checkpoint's config",
         )
-    return converted, {"max_abs_difference": difference}
+    return Converted(converted, max_abs_difference=difference)
 
 
 def _start(
@@ -112,16 +143,11 @@ def _start(
     *,
     variant: str | None,
     overrides: dict[str, Any],
-    method: "Initialisation",
+    method: Initialisation,
     layers: list[int] | None,
-) -> tuple[PreTrainedModel, dict[str, Any]]:
-    from ..initialise import initialise
-    from ..variants import derived_config
-
+) -> Converted:
+    """A model of another config, its weights started from the source's."""
     source: Any = to_albert_plus(model).config
     config = derived_config(source, variant=variant, overrides=overrides)
-    started, name = initialise(model, config, method=method, layers=layers)
-    return started, {"initialised": name}
-
-
-__all__ = ["convert"]
+    started, initialised = start(model, config, method=method, layers=layers)
+    return Converted(started, initialised=initialised)

@@ -1,24 +1,22 @@
 """Distilling encoders and classifiers into ALBERT-plus students: losses, methods composed of them, and the stage."""
 
-from .distill import DEFAULT, DistilSettings, check_distillation, distill
-from .layer_maps import LAYER_MAPS, layer_map
-from .methods import METHODS, Layers, Method, get_method
-from .phases import Phase
-from .students import HALF, StudentSettings, student_architecture
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DEFAULT",
-    "HALF",
-    "LAYER_MAPS",
-    "METHODS",
-    "DistilSettings",
-    "Layers",
-    "Method",
-    "Phase",
-    "StudentSettings",
-    "check_distillation",
-    "distill",
-    "get_method",
-    "layer_map",
-    "student_architecture",
-]
+import lazy_loader
+
+if TYPE_CHECKING:
+    from . import losses as losses
+    from .methods import METHODS as METHODS
+    from .settings import DistilSettings as DistilSettings
+    from .settings import StudentSettings as StudentSettings
+    from .stage import distill as distill
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["losses"],
+    submod_attrs={
+        "methods": ["METHODS"],
+        "settings": ["DistilSettings", "StudentSettings"],
+        "stage": ["distill"],
+    },
+)

@@ -37,8 +37,9 @@ class Capture:
 
 
 class AttentionCalls(TorchFunctionMode):
-    """While entered, keeps queries, keys and values of each call of torch's scaled dot product attention, in the order of
-    the calls. It sees calls and not modules: who owns the weights does not matter, and no model is changed."""
+    """Keeps, while entered, queries, keys and values of each call of torch's scaled dot product attention, in order.
+
+    It sees calls and not modules: who owns the weights does not matter, and no model is changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,6 +79,3 @@ def capture(model: PreTrainedModel, inputs: Mapping[str, torch.Tensor], *, needs
 
 def _floats(tensors: Any) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.float() for tensor in tensors)
-
-
-__all__ = ["AttentionCalls", "Capture", "Need", "capture"]

@@ -1,14 +1,16 @@
-"""What would fail in a phase, found before anything is trained."""
+"""Checks of a distillation before anything is trained: phases, teachers, tasks and vocabularies that do not fit together."""
 
+from pathlib import Path
 from typing import Any
 
+from ..checkpoints import open_tokenizer
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
-from ..glue import MATCHING, Task
-from .layer_maps import layer_map
-from .methods import Method
-from .phases import Phase
+from ..tasks.glue import MATCHING, Task
+from .phases import Method, Phase, layer_map
 from .terms import AttentionScores, AttentionTransfer, Relations
+
+_SPECIALS = ("cls_token", "sep_token", "pad_token", "mask_token")
 
 
 def check_phase(phase: Phase, *, student: Any, teacher: Any) -> None:
@@ -27,7 +29,7 @@ def check_phase(phase: Phase, *, student: Any, teacher: Any) -> None:
         if alike and (heads["student"] != heads["teacher"] or len(heads["student"]) > 1):
             raise InvalidInput(
                 f"{term.name} of the phase {phase.name} needs as many heads in every layer of the student as in the teacher's",
-                got=" and ".join("/".join(map(str, sorted(found))) for found in heads.values()),
+                got=" and ".join("/".join(map(str, sorted(numbers))) for numbers in heads.values()),
                 repair=f"use --set num_attention_heads={teacher.num_attention_heads}, or minilm-v2, which splits them anew",
             )
         if isinstance(term, Relations) and term.heads:
@@ -82,4 +84,31 @@ def check_task(method: Method, task: Task) -> None:
         )
 
 
-__all__ = ["check_phase", "check_task", "check_words"]
+def check_own_vocabulary(student: str, *, teacher: str, method: str) -> None:
+    """Refuses a student whose words are the teacher's, and a tokenizer that cannot mask words.
+
+    Raises:
+        InvalidInput: no directory with a tokenizer, one with the teacher's vocabulary, or a special token that is
+            missing in either.
+    """
+    make = (
+        f"make one first: AutoTokenizer.from_pretrained({teacher!r}).train_new_from_iterator(lines, vocab_size=5000)"
+        ".save_pretrained(DIR), AlbertPlusConfig(vocab_size=len(tokenizer), …).save_pretrained(DIR), then --student DIR"
+    )
+    rule = f"--student of {method} must be a directory with a config.json and a tokenizer of its own"
+    if not (Path(student) / "tokenizer_config.json").is_file():
+        raise InvalidInput(rule, got=student, repair=make)
+    tokenizers: dict[str, Any] = {
+        source: open_tokenizer(path, rule=f"the {source} of {method} must have a tokenizer", repair=make)
+        for source, path in (("student", student), ("teacher", teacher))
+    }
+    if tokenizers["student"].get_vocab() == tokenizers["teacher"].get_vocab():
+        raise InvalidInput(rule, got=f"{student} with the vocabulary of {teacher}", repair=make)
+    for source, tokenizer in tokenizers.items():
+        for name in _SPECIALS:
+            if getattr(tokenizer, name) is None:
+                raise InvalidInput(
+                    f"{method} needs {', '.join(_SPECIALS)} of student and teacher",
+                    got=f"no {name} of the {source}",
+                    repair="save the tokenizer of a masked language model, with all of them",
+                )

@@ -5,101 +5,16 @@ A method is a function from its settings to its phases. `--set` reaches every ke
 row has the epochs, and `--epochs` is there to change them.
 """
 
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from ..errors import InvalidInput, suggest
-from ..initialise import Initialisation
 from . import terms as t
-from .dual_training.terms import MixedWords, SharedProjections
-from .phases import Phase
+from .dual_training.dual_terms import MixedWords, SharedProjections
+from .phases import Layers, Method, Phase
 
 _BUILDERS: dict[str, "Method"] = {}
-
-
-@dataclass(frozen=True)
-class Layers:
-    """Numbers of layers that a method's phases depend on."""
-
-    student: int
-    teacher: int
-
-
-@dataclass(frozen=True)
-class Method:
-    """A row of the table.
-
-    Attributes:
-        title: its name in words.
-        source: paper and section that the defaults come from.
-        build: settings -> phases.
-        initialise: where the student starts unless told otherwise.
-        start_layers: the teacher's layers that it starts from: the first ones, or as many evenly spread (DistilBERT's
-            0, 2, 4, 7, 9, 11 of 12); None for all that a block stands for.
-        exits: the kind of exits that the student gets, or None.
-        towers: whether the student is a two-tower model.
-        own_vocabulary: whether the student has to be a directory with a tokenizer of other words than the teacher's.
-    """
-
-    name: str
-    title: str
-    source: str
-    build: Callable[..., tuple[Phase, ...]]
-    initialise: Initialisation = "auto"
-    start_layers: Literal["first", "spread"] | None = None
-    exits: Literal["branch", "pooled"] | None = None
-    towers: bool = False
-    own_vocabulary: bool = False
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """Its settings with their defaults."""
-        parameters = list(inspect.signature(self.build).parameters.values())[1:]
-        return {parameter.name: parameter.default for parameter in parameters}
-
-    def phases(self, layers: Layers, settings: dict[str, Any] | None = None) -> tuple[Phase, ...]:
-        """The phases of a student and a teacher with these numbers of layers.
-
-        Raises:
-            InvalidInput: a value of another kind than the default's, or one that no number of its kind may be.
-        """
-        values = {**self.defaults, **(settings or {})}
-        for name, value in values.items():
-            _check(self, name, value)
-        return self.build(layers, **values)
-
-
-def _check(method: Method, name: str, value: Any) -> None:
-    default = method.defaults[name]
-    if name == "layer_map":
-        return  # checked beside the layers that it maps
-    right = isinstance(value, int | float) if isinstance(default, float) else type(value) is type(default)
-    if not right or isinstance(value, bool) is not isinstance(default, bool):
-        raise InvalidInput(
-            f"--set {name} of {method.name} must be {_KINDS[type(default)]}",
-            got=repr(value),
-            repair=f"use --set {name}={default}",
-        )
-    if not isinstance(value, bool | str) and not abs(value) <= _LARGEST:
-        raise InvalidInput(
-            f"--set {name} must be a number up to {_LARGEST:,}", got=value, repair=f"use --set {name}={default}"
-        )
-    positive = name == "temperature" or name.endswith(("_heads", "learning_rate"))
-    share = name.endswith("_share")
-    if not isinstance(value, bool | str) and (
-        value < 0
-        or (positive and value == 0)
-        or (share and value > 1)
-        or (name.endswith("learning_rate") and value >= 1)
-    ):
-        rule = "lie between 0 and 1" if share else "be greater than 0" if positive else "be at least 0"
-        raise InvalidInput(f"--set {name} must {rule}", got=value, repair=f"use --set {name}={default}")
-
-
-_LARGEST = 1_000_000
-_KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
 
 
 def _method(title: str, source: str, **more: Any) -> Callable[[Callable[..., tuple[Phase, ...]]], Method]:
@@ -451,6 +366,3 @@ def get_method(name: str) -> Method:
             "--method must be a known method (--list-methods)", got=repr(name), repair=suggest(name, list(METHODS))
         )
     return METHODS[name]
-
-
-__all__ = ["METHODS", "Layers", "Method", "get_method"]

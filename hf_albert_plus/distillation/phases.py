@@ -1,9 +1,12 @@
-"""A phase: terms that are trained together on one kind of rows."""
+"""Methods and their phases: a phase trains terms together on one kind of rows, and maps student layers to teacher layers."""
 
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ..errors import InvalidInput
+from ..conversion.settings import Initialisation
+from ..errors import InvalidInput, suggest
 from .capture import Need
 from .terms import Term
 
@@ -78,4 +81,141 @@ class Phase:
         return " + ".join(f"{term.weight:g}·{term.name}" for term in self.terms)
 
 
-__all__ = ["Phase", "Rows"]
+LAYER_MAPS = ("uniform", "skip", "last")
+
+
+def layer_map(chosen: str | Sequence[int], *, student_layers: int, teacher_layers: int) -> tuple[int, ...]:
+    """The teacher's layer, counted from 1, for each of the student's M of the teacher's N layers.
+
+    - `uniform`: m·N / M rounded down (TinyBERT, section 4.2: g(m) = 3m for 4 of 12).
+    - `skip`: every (N / M rounded down)-th layer, from the first such (PKD, section 3.1).
+    - `last`: the last M (PKD, section 3.1; TinyBERT's "top").
+    - numbers, as a sequence or with commas: layer by layer.
+
+    Raises:
+        InvalidInput: no such map, a layer that the teacher lacks, or fewer layers in the teacher than in the student.
+
+    Example:
+        >>> layer_map("skip", student_layers=5, teacher_layers=12), layer_map("uniform", student_layers=5, teacher_layers=12)
+        ((2, 4, 6, 8, 10), (2, 4, 7, 9, 12))
+    """
+    if not isinstance(chosen, str) or not chosen[:1].isalpha():
+        return _explicit(chosen, student_layers=student_layers, teacher_layers=teacher_layers)
+    if chosen not in LAYER_MAPS:
+        raise InvalidInput(
+            "--set layer_map must be uniform, skip, last or layers with commas",
+            got=repr(chosen),
+            repair=suggest(chosen, list(LAYER_MAPS)),
+        )
+    if student_layers > teacher_layers:
+        raise InvalidInput(
+            f"the layer map {chosen} needs a teacher with at least the student's {student_layers} layers",
+            got=f"{teacher_layers} layers",
+            repair="name a teacher layer for each: --set layer_map="
+            + ",".join(str(1 + m * teacher_layers // student_layers) for m in range(student_layers)),
+        )
+    layers = range(1, student_layers + 1)
+    if chosen == "uniform":
+        return tuple(m * teacher_layers // student_layers for m in layers)
+    if chosen == "skip":
+        return tuple(m * (teacher_layers // student_layers) for m in layers)
+    return tuple(teacher_layers - student_layers + m for m in layers)
+
+
+def _explicit(chosen: str | Sequence[int], *, student_layers: int, teacher_layers: int) -> tuple[int, ...]:
+    try:
+        layers = tuple(int(layer) for layer in (chosen.split(",") if isinstance(chosen, str) else chosen))
+    except ValueError:
+        layers = ()
+    if len(layers) != student_layers or not all(1 <= layer <= teacher_layers for layer in layers):
+        raise InvalidInput(
+            f"--set layer_map must name one of the teacher's layers 1 to {teacher_layers} for each of the student's "
+            f"{student_layers}",
+            got=str(chosen),
+            repair="use "
+            + ",".join(str(max(1, m * teacher_layers // student_layers)) for m in range(1, student_layers + 1)),
+        )
+    return layers
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Numbers of layers that a method's phases depend on."""
+
+    student: int
+    teacher: int
+
+
+@dataclass(frozen=True)
+class Method:
+    """A published method: a row of the table `METHODS`.
+
+    Attributes:
+        title: its name in words.
+        source: paper and section that the defaults come from.
+        build: settings -> phases.
+        initialise: where the student starts unless told otherwise.
+        start_layers: the teacher's layers that it starts from: the first ones, or as many evenly spread (DistilBERT's
+            0, 2, 4, 7, 9, 11 of 12); None for all that a block stands for.
+        exits: the kind of exits that the student gets, or None.
+        towers: whether the student is a two-tower model.
+        own_vocabulary: whether the student has to be a directory with a tokenizer of other words than the teacher's.
+    """
+
+    name: str
+    title: str
+    source: str
+    build: Callable[..., tuple[Phase, ...]]
+    initialise: Initialisation = "auto"
+    start_layers: Literal["first", "spread"] | None = None
+    exits: Literal["branch", "pooled"] | None = None
+    towers: bool = False
+    own_vocabulary: bool = False
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Its settings with their defaults."""
+        parameters = list(inspect.signature(self.build).parameters.values())[1:]
+        return {parameter.name: parameter.default for parameter in parameters}
+
+    def phases(self, layers: Layers, settings: dict[str, Any] | None = None) -> tuple[Phase, ...]:
+        """The phases of a student and a teacher with these numbers of layers.
+
+        Raises:
+            InvalidInput: a value of another kind than the default's, or one that no number of its kind may be.
+        """
+        values = {**self.defaults, **(settings or {})}
+        for name, value in values.items():
+            _check(self, name, value)
+        return self.build(layers, **values)
+
+
+_LARGEST = 1_000_000
+_KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
+
+
+def _check(method: Method, name: str, value: Any) -> None:
+    default = method.defaults[name]
+    if name == "layer_map":
+        return  # checked beside the layers that it maps
+    right = isinstance(value, int | float) if isinstance(default, float) else type(value) is type(default)
+    if not right or isinstance(value, bool) is not isinstance(default, bool):
+        raise InvalidInput(
+            f"--set {name} of {method.name} must be {_KINDS[type(default)]}",
+            got=repr(value),
+            repair=f"use --set {name}={default}",
+        )
+    if not isinstance(value, bool | str) and not abs(value) <= _LARGEST:
+        raise InvalidInput(
+            f"--set {name} must be a number up to {_LARGEST:,}", got=value, repair=f"use --set {name}={default}"
+        )
+    positive = name == "temperature" or name.endswith(("_heads", "learning_rate"))
+    share = name.endswith("_share")
+    if not isinstance(value, bool | str) and (
+        value < 0
+        or (positive and value == 0)
+        or (share and value > 1)
+        or (name.endswith("learning_rate") and value >= 1)
+    ):
+        rule = "lie between 0 and 1" if share else "be greater than 0" if positive else "be at least 0"
+        raise InvalidInput(f"--set {name} must {rule}", got=value, repair=f"use --set {name}={default}")

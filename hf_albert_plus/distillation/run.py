@@ -1,6 +1,8 @@
-"""One run of a method: its phases in turn, each resumable, the student handed on from one to the next."""
+"""One run of a method: its phases in turn, each resumable, and the teachers and rows that they learn from, each opened once."""
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,31 +10,175 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import set_seed
 
-from .. import processes
-from ..checkpoints import from_pretrained, load_classifier, load_config
-from ..files import writing
-from ..heads import albert_plus_class, architecture_of
-from ..initialise import initialise
-from ..kept_work import mark, taken_up
-from ..pretraining.choosers import EachToken
-from ..pretraining.masking import Masking, smoothed_weights
-from ..records import CHECKPOINTS, discard
-from ..training import train
-from .distill import stand_in
-from .dual_training import DualCollator, DualDistiller, word_rows
-from .materials import Materials
+from ..checkpoints import load_classifier
+from ..config_files import load_config
+from ..conversion.initialise import initialise
+from ..heads import albert_plus_class, architecture_of, is_classifier
+from ..pretraining.masking import EachToken, Masking, smoothed_weights
+from ..records import processes
+from ..records.files import writing
+from ..records.record import CHECKPOINTS
+from ..records.stage import discard, mark, taken_up
+from ..tasks.glue import Task
+from ..tasks.readers import load_split
+from ..training.loop import TrainingResult, train
+from ..training.settings import TrainSettings, trains_in_bf16
+from ..weight_files import from_pretrained
+from .distiller import DistillationTrainer, Distiller, projections_of, stored_once
+from .dual_training.dual_teacher import DualDistiller
+from .dual_training.segmentation import DualCollator, word_rows
+from .phase_rows import Collator, documents, pair_rows, task_rows, text_rows
 from .phases import Phase
-from .rows import Collator
+from .settings import DistilSettings, stand_in
 from .students import start_student, student_config
-from .tokenizers import Tokenizers
-from .trainer import DistillationTrainer, Distiller, projections_of, stored_once
+from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_logits
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
-class Run:
-    """A method at work.
+@dataclass(frozen=True)
+class PhaseResult:
+    """What came out of one phase.
+
+    Attributes:
+        terms: the formula of its loss.
+        epochs: passes over its rows.
+        facts: what the distiller says of itself, by the names that a record has for it.
+        training: what came out of its training loop.
+    """
+
+    terms: str
+    epochs: float
+    learning_rate: float
+    facts: dict[str, Any]
+    training: TrainingResult
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them."""
+        settings = {"terms": self.terms, "epochs": self.epochs, "learning_rate": self.learning_rate}
+        return {**settings, **self.facts, **self.training.describe()}
+
+
+@dataclass(frozen=True)
+class DistillationResult:
+    """What came out of a run.
+
+    Attributes:
+        phases: what came out of every phase, by its name.
+        initialised: where the student's weights started.
+    """
+
+    phases: dict[str, PhaseResult]
+    parameters: int
+    teacher_parameters: int
+    initialised: str
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them."""
+        return {
+            "phases": {name: phase.describe() for name, phase in self.phases.items()},
+            "parameters": self.parameters,
+            "teacher_parameters": self.teacher_parameters,
+            "initialised": self.initialised,
+        }
+
+
+class Materials:
+    """The teachers and rows of a run in a directory."""
+
+    def __init__(
+        self,
+        teacher_source: str,
+        *,
+        data: str | None,
+        task: Task | None,
+        directory: Path,
+        settings: TrainSettings,
+        method: DistilSettings,
+    ):
+        self.teacher_source = teacher_source
+        self.data, self.task = data, task
+        self.directory, self.settings, self.method = directory, settings, method
+        self._text_teachers: dict[bool, Any] = {}
+        self._text_rows: Dataset | None = None
+
+    @cached_property
+    def teacher(self) -> Any:
+        """The task's classifier; where there is no task, the encoder under a head that is not kept."""
+        has_head = is_classifier(load_config(self.teacher_source, option="--teacher"))
+        new_head = None if self.task is not None or has_head else stand_in()
+        return load_classifier(self.teacher_source, option="--teacher", task=new_head)
+
+    @property
+    def general_source(self) -> str:
+        """The directory or Hub id of the teacher on text."""
+        return self.method.general_teacher or self.teacher_source
+
+    def text_teacher(self, phase: Phase) -> Any:
+        """The teacher of a phase on text, kept for the other phases that read the same of it; None where it has none."""
+        if not phase.of_teacher:
+            return None
+        if phase.reads_tokens not in self._text_teachers:
+            self._text_teachers[phase.reads_tokens] = text_teacher(self.general_source, phase)
+        return self._text_teachers[phase.reads_tokens]
+
+    def tokenizers(self, config: Any) -> Tokenizers:
+        """The tokenizers of a run whose student has this config."""
+        return open_tokenizers(
+            self.teacher_source,
+            general_teacher=self.method.general_teacher,
+            student=self.method.student.student,
+            config=config,
+        )
+
+    def texts(self, phase: Phase) -> Iterable[str]:
+        """The texts that a phase on text reads."""
+        if not self.method.reads_task(phase):
+            return documents(self._text)
+        data, task = self._given
+        split = load_split(data, task, "train")
+        return (row[column] for row in split for column in task.columns)
+
+    def taught_rows(self, phase: Phase, tokenizers: Tokenizers) -> tuple["Dataset", Any]:
+        """A phase's rows, and the teacher that is run beside the student, if any is."""
+        length = self.settings.max_length
+        if not self.method.reads_task(phase):
+            if self._text_rows is None:
+                self._text_rows = text_rows(self._text, tokenizers.rows, max_length=length)
+            return self._text_rows, self.text_teacher(phase)
+        data, task = self._given
+        rows = (pair_rows if phase.rows == "pairs" else task_rows)(data, task, tokenizers.rows, max_length=length)
+        if phase.rows == "text":
+            return rows.remove_columns("labels"), self.text_teacher(phase)
+        if not phase.of_teacher:
+            return rows, None
+        if not phase.caches_logits:
+            return rows, self.teacher
+        cached = with_teacher_logits(
+            rows,
+            self.teacher,
+            task_rows(data, task, tokenizers.teacher, max_length=length),
+            tokenizers.teacher,
+            directory=self.directory / CHECKPOINTS / "teacher_logits",
+            use_bf16=trains_in_bf16(self.settings.precision),
+        )
+        return cached, None
+
+    @property
+    def _text(self) -> Path:
+        assert self.method.text is not None
+        return self.method.text
+
+    @property
+    def _given(self) -> tuple[str, Task]:
+        assert self.data is not None
+        assert self.task is not None
+        return self.data, self.task
+
+
+class MethodRun:
+    """A method at work: it trains a student phase after phase.
 
     Attributes:
         projections: the learned maps between two widths by name and widths; a later phase goes on with them.
@@ -43,26 +189,27 @@ class Run:
         self.method, self.settings = materials.method, materials.settings
         self.projections: dict[str, nn.Linear] = {}
 
-    def execute(self) -> dict[str, Any]:
-        """Trains, saves, and says what came out."""
+    def execute(self) -> DistillationResult:
+        """Trains the student through all phases and saves it."""
         set_seed(self.settings.seed)
         student, initialised = self._start()
         words = self._masked_lm(student) if any(phase.reads_tokens for phase in self.phases) else None
         tokenizers = self.materials.tokenizers(student.config)
-        results = {}
+        results: dict[str, PhaseResult] = {}
         for number, phase in enumerate(self.phases):
             model = words if phase.reads_tokens and words is not None else student
-            place = self.materials.directory / CHECKPOINTS / f"{number}-{phase.name}"
-            results[phase.name] = self._phase(place, phase, model, tokenizers)
+            kept = self.materials.directory / CHECKPOINTS / f"{number}-{phase.name}"
+            results[phase.name] = self._phase(kept, phase, model, tokenizers)
         self._save(student, words, tokenizers)
-        return {
-            "phases": results,
-            "parameters": student.num_parameters(),
-            "teacher_parameters": self.materials.teacher.num_parameters(),
-            "initialised": initialised,
-        }
+        return DistillationResult(
+            phases=results,
+            parameters=student.num_parameters(),
+            teacher_parameters=self.materials.teacher.num_parameters(),
+            initialised=initialised,
+        )
 
     def _start(self) -> tuple[Any, str]:
+        """The student at its start, and where that is."""
         task, chosen = self.materials.task or stand_in(), self.method.student
         source = self.materials.teacher
         config = student_config(source.config, task=task, settings=chosen, method=self.method.row)
@@ -87,16 +234,16 @@ class Run:
         words.tie_weights()
         return words
 
-    def _phase(self, place: Path, phase: Phase, model: Any, tokenizers: Tokenizers) -> dict[str, Any]:
+    def _phase(self, checkpoints: Path, phase: Phase, model: Any, tokenizers: Tokenizers) -> PhaseResult:
         """Trains one phase, or takes up what a killed run had finished of it."""
-        weights, outcome = place.with_suffix(".safetensors"), place.with_suffix(".json")
-        done: dict[str, Any] | None = processes.first_alone(lambda: taken_up(outcome, shape=dict[str, Any]))
+        weights, outcome = checkpoints.with_suffix(".safetensors"), checkpoints.with_suffix(".json")
+        done: PhaseResult | None = processes.first_alone(lambda: taken_up(outcome, shape=PhaseResult))
         if done is not None:
             self._take_up(weights, model)
             return done
         set_seed(self.settings.seed)
         distiller, rows, collator = (self._dual if phase.trains_teacher else self._taught)(phase, model, tokenizers)
-        result = train(
+        training = train(
             distiller,
             rows=rows,
             collator=collator,
@@ -104,25 +251,31 @@ class Run:
             description=f"{self.method.method} {phase.name}",
             trainer_class=DistillationTrainer,
             checkpoint_seconds=self.checkpoint_seconds,
-            checkpoints=place,
+            checkpoints=checkpoints,
             keep_columns=True,
         )
-        facts = {"terms": phase.formula, "epochs": phase.epochs, "learning_rate": phase.learning_rate}
-        result = {**facts, **distiller.describe(), **result}
+        result = PhaseResult(
+            terms=phase.formula,
+            epochs=phase.epochs,
+            learning_rate=phase.learning_rate,
+            facts=distiller.describe(),
+            training=training,
+        )
         model.requires_grad_(True).eval()
         if processes.is_first():
             kept = {f"student.{name}": tensor for name, tensor in stored_once(model.state_dict()).items()}
             for key, projection in self.projections.items():
                 kept |= {f"projections.{key}.{name}": tensor for name, tensor in projection.state_dict().items()}
-            place.parent.mkdir(parents=True, exist_ok=True)
+            weights.parent.mkdir(parents=True, exist_ok=True)
             with writing(weights) as temporary:
                 save_file(kept, temporary)
-            mark(outcome, [weights], facts=result)
-            discard(place)
+            mark(outcome, [weights], facts=asdict(result))
+            discard(checkpoints)
         processes.wait()
         return result
 
     def _take_up(self, weights: Path, model: Any) -> None:
+        """Loads the student and the projections of a phase that was finished before."""
         kept = load_file(weights)
         model.load_state_dict(_part(kept, "student."), strict=False)
         maps = _part(kept, "projections.")
@@ -130,6 +283,7 @@ class Run:
             self._projection(key, maps[f"{key}.weight"].shape[::-1]).load_state_dict(_part(maps, f"{key}."))
 
     def _projection(self, key: str, widths: Any) -> nn.Linear:
+        """The learned map of that name, made at its first use."""
         if key not in self.projections:
             self.projections[key] = nn.Linear(*widths)
         return self.projections[key]
@@ -158,7 +312,7 @@ class Run:
         return DualDistiller(model, self.materials.text_teacher(phase), phase), rows, collator
 
     def _save(self, student: Any, words: Any, tokenizers: Tokenizers) -> None:
-        """A classifier of the task; without one, the masked language model or the encoder."""
+        """Saves a classifier of the task; without a task, the masked language model or the encoder."""
         if not processes.is_first():
             return
         model = student
@@ -175,6 +329,3 @@ class Run:
 def _part(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The tensors whose names begin so, by what follows."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-__all__ = ["Run"]

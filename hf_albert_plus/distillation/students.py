@@ -1,44 +1,22 @@
 """Students: any ALBERT-plus architecture, started from its teacher or from a directory of its own."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import load_classifier, load_config, load_towers
+from ..checkpoints import load_classifier, load_towers
+from ..config_building import student_of, variant_of
+from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
+from ..conversion.initialise import initialise
 from ..errors import InvalidInput, suggest
-from ..glue import Task
 from ..heads import architecture_of
-from ..initialise import Initialisation, initialise
+from ..tasks.glue import Task
 from ..twin_albert_plus import AlbertPlusTwinModel
-from ..variants import VARIANTS, student_of, variant_of
-from .methods import Method
-
-HALF = "half"
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-
-
-@dataclass(frozen=True)
-class StudentSettings:
-    """Which student, and where its weights start.
-
-    Attributes:
-        student: `"half"` (all-shared, half the teacher's layers, E ≤ 128), the name of a variant, or a directory: with
-            weights these are its start, with a config.json alone it is an architecture.
-        overrides: config fields that replace those of `"half"` or a variant. Of a directory they can be those of exits, and
-            `num_hidden_layers` where its blocks are shared: an all-shared encoder is as deep as its config says.
-        initialise: where the weights start; None takes the method's own start. A directory with weights is its own.
-    """
-
-    student: str = HALF
-    overrides: tuple[tuple[str, Any], ...] = ()
-    initialise: Initialisation | None = None
-
-    @property
-    def has_weights(self) -> bool:
-        return any((Path(self.student) / name).is_file() for name in _WEIGHTS)
+from ..variants import VARIANTS
+from .phases import Method
+from .settings import HALF, StudentSettings
 
 
 def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusConfig:
@@ -152,6 +130,3 @@ def _towers(classifier: Any) -> PreTrainedModel:
     state = classifier.albert_plus.state_dict()
     towers.albert_plus.load_state_dict({name: state[name] for name in towers.albert_plus.state_dict()})
     return towers
-
-
-__all__ = ["HALF", "StudentSettings", "start_student", "student_architecture", "student_config"]

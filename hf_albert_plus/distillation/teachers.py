@@ -1,5 +1,6 @@
-"""Teachers: classifiers of a task, encoders that teach on text, and logits computed once."""
+"""Teachers: classifiers of a task, encoders that teach on text, logits computed once, and the tokenizers that each of them reads by."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,16 +8,20 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from .. import processes
-from ..checkpoints import check_label_order, from_pretrained
-from ..devices import fastest_device
+from ..checkpoints import check_label_order, open_tokenizer
+from ..config_files import load_config
 from ..errors import InvalidInput
-from ..files import writing
-from ..glue import Task
-from ..kept_work import mark, taken_up
-from ..progress import track
+from ..machine import fastest_device
+from ..model_inputs import reads_token_types
+from ..records import processes
+from ..records.files import writing
+from ..records.progress import track
+from ..records.stage import mark, taken_up
+from ..tasks.glue import Task
+from ..tasks.rows import load_tokenizer
+from ..weight_files import from_pretrained
+from .phase_rows import TEACHER_LOGITS, Collator
 from .phases import Phase
-from .rows import TEACHER_LOGITS, Collator
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -109,4 +114,65 @@ def _logits(teacher: Any, rows: list[dict[str, Any]], collator: Collator, *, use
     return torch.cat(answers)
 
 
-__all__ = ["check_teacher", "text_teacher", "with_teacher_logits"]
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of a run.
+
+    Attributes:
+        teacher: of the task's teacher.
+        general: of the teacher on text, often the same.
+        rows: what rows are cut by: the student's words, with token types where the student or the teacher reads them.
+        saved: the student's, as it is kept with it.
+    """
+
+    teacher: PreTrainedTokenizerBase
+    general: PreTrainedTokenizerBase
+    rows: PreTrainedTokenizerBase
+    saved: PreTrainedTokenizerBase
+
+    def of(self, phase: Phase) -> PreTrainedTokenizerBase:
+        """The tokenizer of a phase's teacher."""
+        return self.general if phase.rows == "text" else self.teacher
+
+    def check(self, phase: Phase, *, method: str) -> None:
+        """Refuses words that a phase cannot compare or mask.
+
+        Raises:
+            InvalidInput: student and teacher of other words where both read the same rows, or no mask token.
+        """
+        compares = phase.of_teacher and not phase.caches_logits and not phase.trains_teacher
+        if compares and self.rows.get_vocab() != self.of(phase).get_vocab():
+            raise InvalidInput(
+                f"the phase {phase.name} of {method} compares token by token: student and teacher must have one vocabulary",
+                got=f"{len(self.rows)} and {len(self.of(phase))} tokens",
+                repair="use a student of that teacher's vocabulary, or a method that reads predictions alone, such as kd",
+            )
+        if phase.masks_words and self.rows.mask_token_id is None:
+            raise InvalidInput(
+                f"the phase {phase.name} masks words",
+                got="a tokenizer without a mask token",
+                repair="use the tokenizer of a masked language model, or leave the phase out with --phases",
+            )
+
+
+def open_tokenizers(teacher: str, *, general_teacher: str | None, student: str, config: Any) -> Tokenizers:
+    """The tokenizers of a run whose student has this config. A student directory's own tokenizer is taken where its words
+    are not the teacher's.
+
+    Raises:
+        InvalidInput: a directory without a tokenizer, or a student with fewer words than its tokenizer.
+    """
+    theirs = load_config(teacher, option="--teacher")
+    of_teacher = load_tokenizer(teacher, theirs)
+    general = of_teacher
+    if general_teacher is not None:
+        general = load_tokenizer(general_teacher, load_config(general_teacher, option="--general-teacher"))
+    source: str | Path = teacher
+    if (Path(student) / "tokenizer_config.json").is_file():
+        own = open_tokenizer(
+            student, rule="--student must hold its tokenizer, or none", repair="save the tokenizer into it"
+        )
+        source = student if own.get_vocab() != of_teacher.get_vocab() else teacher
+    saved = load_tokenizer(source, config)
+    rows = saved if source == student or reads_token_types(config) else load_tokenizer(teacher, theirs)
+    return Tokenizers(of_teacher, general, rows, saved)

@@ -334,27 +334,3 @@ def _total(terms: Any) -> torch.Tensor:
 
 def _scores(seen: Capture, layer: int) -> torch.Tensor:
     return losses.attention_scores(seen.queries[layer], seen.keys[layer])
-
-
-__all__ = [
-    "AttentionScores",
-    "AttentionTransfer",
-    "Batch",
-    "Cosine",
-    "Embeddings",
-    "Exits",
-    "ExitsByDepth",
-    "FeatureMaps",
-    "FeatureMeans",
-    "FeatureVariances",
-    "HiddenStates",
-    "Labels",
-    "MaskedWords",
-    "PatientStates",
-    "Relations",
-    "SoftCrossEntropy",
-    "SoftTargets",
-    "SoftWords",
-    "Term",
-    "TwoTowers",
-]

@@ -99,6 +99,3 @@ def decay_groups(model: torch.nn.Module, *, weight_decay: float) -> list[dict[st
         {"params": groups[True], "weight_decay": weight_decay, "adapt": True},
         {"params": groups[False], "weight_decay": 0.0, "adapt": False},
     ]
-
-
-__all__ = ["Lamb", "decay_groups"]

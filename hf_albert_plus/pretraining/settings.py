@@ -2,49 +2,60 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from ..errors import InvalidInput, check_known, check_values
-from ..training import TrainSettings
+from ..option import Option, PythonOnly
+from ..training.settings import TrainSettings
 
 Optimizer = Literal["lamb", "adamw"]
 Unit = Literal["spans", "words", "tokens"]
 Attention = Literal["auto", "eager", "sdpa", "flex_attention", "flash_attention_2"]
 
 
+def published_learning_rate(optimizer: str, *, batch_size: int) -> float:
+    """The learning rate of the paper that the optimizer's settings are from.
+
+    It is ALBERT's 1.76e-3 for 4,096 rows, which follows the square root of the rows (You et al. 2019, table 4), or BERT's 1e-4
+    for 256.
+    """
+    return 1.76e-3 * math.sqrt(max(batch_size, 1) / 4096) if optimizer == "lamb" else 1e-4
+
+
 @dataclass(frozen=True)
 class PretrainSettings(TrainSettings):
-    """`TrainSettings` with what pretraining has besides.
+    """`TrainSettings` with what pretraining has besides."""
 
-    Attributes:
-        batch_size: rows a step, over all processes and accumulated batches.
-        accumulate: forward passes that make a step.
-        optimizer: LAMB as ALBERT's release has it, or AdamW.
-        masked: spans of up to `longest` whole words, single whole words, or tokens.
-        cap: tokens that are masked of a row at most; None for no limit.
-        copies: masks that each example has in turn; None for new ones every epoch.
-        packed: sequences share rows, so that there is no padding.
-        attention: transformers' name of it; auto takes the fastest.
-        checkpoint_layers: layers are computed again in the backward pass instead of kept.
-        evaluations: how often the held-out text is scored.
-    """
-
-    accumulate: int = 1
-    optimizer: Optimizer = "lamb"
-    masked: Unit = "spans"
-    longest: int = 3
-    cap: int | None = None
-    copies: int | None = None
-    packed: bool = True
-    attention: Attention = "auto"
-    checkpoint_layers: bool = False
-    evaluations: int = 10
+    epochs: Annotated[float, Option("Passes over the examples.")] = 1.0
+    batch_size: Annotated[int, Option("Rows a step, over all processes and accumulated batches.")] = 256
+    accumulate: Annotated[int, Option("Forward passes that make a step.")] = 1
+    optimizer: Annotated[Optimizer, Option("LAMB as ALBERT's release has it, or AdamW.")] = "lamb"
+    learning_rate: Annotated[
+        float, Option("Peak; default: 1.76e-3 sqrt(batch size / 4,096) for lamb, 1e-4 for adamw.")
+    ] = None  # type: ignore[assignment]  # __post_init__ puts the papers' in its place
+    warmup: float = 0.025
+    max_length: Annotated[int, PythonOnly("the corpus has the length of its examples")] = 128
+    masked: Annotated[Unit, Option("Spans of up to three whole words (ALBERT), whole words, or tokens.")] = "spans"
+    longest: Annotated[int, PythonOnly("the longest span, three words in ALBERT's release")] = 3
+    cap: Annotated[int | None, Option("Tokens masked of a row at most. Default: none; the 2019 commands had 20.")] = (
+        None
+    )
+    copies: Annotated[int | None, Option("Masks that a row has in turn. Default: new ones each time.")] = None
+    packed: Annotated[bool, Option("Let short examples share rows, so that nothing is padding.")] = True
+    attention: Annotated[Attention, Option("transformers' name of it; auto takes the fastest that is installed.")] = (
+        "auto"
+    )
+    checkpoint_layers: Annotated[bool, Option("Compute layers again in the backward pass: less memory.")] = False
+    evaluations: Annotated[int, Option("How often the held-out text is scored.")] = 10
 
     def describe(self) -> dict[str, Any]:
         """Without `max_length`: the corpus has the length of its examples."""
         return {name: value for name, value in super().describe().items() if name != "max_length"}
 
     def __post_init__(self) -> None:
+        if self.learning_rate is None:
+            rate = published_learning_rate(self.optimizer, batch_size=self.batch_size)
+            object.__setattr__(self, "learning_rate", rate)
         super().__post_init__()
         check_known(self, optimizer=get_args(Optimizer), masked=get_args(Unit), attention=get_args(Attention))
         check_values(
@@ -63,18 +74,9 @@ class PretrainSettings(TrainSettings):
             )
 
 
-def published_learning_rate(optimizer: str, *, batch_size: int) -> float:
-    """Of the paper that the optimizer's settings are from: ALBERT's 1.76e-3 for 4,096 rows, which follows the square root of the rows
-    (You et al. 2019, table 4), and BERT's 1e-4 for 256."""
-    return 1.76e-3 * math.sqrt(max(batch_size, 1) / 4096) if optimizer == "lamb" else 1e-4
-
-
 def chooser(settings: PretrainSettings, tokenizer: Any) -> Any:
     """What is masked."""
-    from .choosers import Spans
+    from .masking import Spans
 
     longest = settings.longest if settings.masked == "spans" else 1
     return Spans(tokenizer, longest=longest, cap=settings.cap, whole_words=settings.masked != "tokens")
-
-
-__all__ = ["Attention", "Optimizer", "PretrainSettings", "Unit", "chooser", "published_learning_rate"]

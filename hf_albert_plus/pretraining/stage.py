@@ -1,22 +1,74 @@
-"""The stage that pretrains: a corpus of examples in, an encoder directory out."""
+"""The stage that pretrains: a corpus of examples, or the text that they are made of, in, an encoder directory out."""
 
+import math
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
+import pyarrow.compute as pc
+from transformers import set_seed
+from transformers.integrations import is_tensorboard_available
 
-from .. import processes
-from ..corpus.build import TOKENIZER
-from ..corpus.opening import longest_example, open_corpus
+from ..config_building import build_config, vocabulary_fields
+from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
-from ..records import CHECKPOINTS, Record, parent, run_stage
-from .attention import use_attention
-from .collator import PretrainingCollator
+from ..modeling_albert_plus import AlbertPlusForPreTraining
+from ..records import processes
+from ..records.record import CHECKPOINTS, Record, parent
+from ..records.stage import run_stage
+from ..text.corpus import TOKENIZER, build_corpus, longest_example, open_corpus
+from ..text.settings import CorpusSettings, TokenizerSettings
+from ..text.tokenizers import train_tokenizer
+from ..training.loop import TrainingResult, run_trainer, training_arguments
+from ..training.settings import trains_in_bf16
+from .batches import PackedRows, PretrainingCollator
+from .held_out import unigram_entropy
 from .masking import Masking
 from .settings import PretrainSettings, chooser
+from .trainer import Evaluates, PretrainTrainer, StopsDiverging, use_attention
 
 RUNS = "runs"
+
+
+@dataclass(frozen=True)
+class PretrainingResult:
+    """What came out of a pretraining.
+
+    Attributes:
+        training: what came out of its training loop.
+        held_out: the scores on held-out text, each with its step.
+        examples: examples of one epoch, however many of them share a row.
+        unigram_entropy: nats a token of a model that knows the frequencies of tokens alone.
+        tokens: tokens that were read, over all epochs.
+        parameters: of the model.
+    """
+
+    training: TrainingResult
+    held_out: list[dict[str, float]]
+    examples: int
+    unigram_entropy: float
+    tokens: int
+    parameters: int
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them."""
+        last = self.held_out[-1] if self.held_out else {}
+        seconds = self.training.describe()["train_seconds"]
+        return {
+            **self.training.describe(),
+            **{f"held_out_{name}": value for name, value in last.items() if name != "step"},
+            "held_out": self.held_out,
+            "examples": self.examples,
+            "unigram_entropy": round(self.unigram_entropy, 4),
+            "tokens": self.tokens,
+            "tokens_per_second": round(self.tokens / seconds)
+            if isinstance(seconds, float) and seconds
+            else "not measured",
+            "parameters": self.parameters,
+        }
 
 
 def pretrain(
@@ -39,7 +91,21 @@ def pretrain(
         )
 
     def work(directory: Path) -> dict[str, Any]:
-        return _Pretraining(corpus, directory, config, settings, checkpoint_seconds).run()
+        splits, tokenizer = open_corpus(corpus)
+        model = _build_model(config, tokenizer, settings)
+        examples = _Examples(splits, tokenizer, positions=model.config.max_position_embeddings)
+        trainer = _build_trainer(model, examples, directory=directory, settings=settings)
+        training = run_trainer(trainer, description="pretrain", checkpoint_seconds=checkpoint_seconds)
+        _save(trainer, model.config, tokenizer, directory)
+        result = PretrainingResult(
+            training=training,
+            held_out=trainer.held_out_scores(),
+            examples=len(examples.train),
+            unigram_entropy=examples.unigram_entropy,
+            tokens=round(examples.tokens * settings.epochs),
+            parameters=model.num_parameters(),
+        )
+        return result.describe()
 
     return run_stage(
         "pretrain",
@@ -51,136 +117,105 @@ def pretrain(
     )
 
 
-class _Pretraining:
-    """One run: opens its parts, trains, scores and saves."""
+class _Examples:
+    """The examples of a corpus, with what their training has to know of them.
 
-    def __init__(
-        self,
-        corpus: Path,
-        directory: Path,
-        config: dict[str, Any],
-        settings: PretrainSettings,
-        checkpoint_seconds: float,
-    ):
-        self.directory, self.settings, self.checkpoint_seconds = directory, settings, checkpoint_seconds
-        self.splits, self.tokenizer = open_corpus(corpus)
-        self.model = self._model(config)
-        self.longest = longest_example(self.splits, positions=self.model.config.max_position_embeddings)
+    Attributes:
+        longest: tokens of the longest example, which is the width of packed rows.
+    """
 
-    def _model(self, config: dict[str, Any]) -> Any:
-        from transformers import set_seed
+    def __init__(self, splits: Any, tokenizer: Any, *, positions: int):
+        self.train, self.held_out = splits["train"], splits["validation"]
+        self.tokenizer = tokenizer
+        self.longest = longest_example(splits, positions=positions)
 
-        from ..modeling_albert_plus import AlbertPlusForPreTraining
-        from ..training import trains_in_bf16
-        from ..variants import build_config, vocabulary_fields
+    @property
+    def tokens(self) -> int:
+        """Tokens of one epoch."""
+        return int(pc.sum(self.train.data.column("length")).as_py() or 0)
 
-        set_seed(self.settings.seed)
-        model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(self.tokenizer)}))
-        bf16 = trains_in_bf16(self.settings.precision)
-        use_attention(model, self.settings.attention, bf16=bf16, packed=self.settings.packed)
-        if self.settings.checkpoint_layers:
-            # Its name before transformers 5.23.
-            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-        return model
+    @cached_property
+    def asks_order(self) -> bool:
+        """Whether any example has a label for its two segments."""
+        return any(label != -100 for label in self.train.data.column("sentence_order_label").unique().to_pylist())
 
-    def run(self) -> dict[str, Any]:
-        import math
+    @cached_property
+    def unigram_entropy(self) -> float:
+        """Nats a token of a model that knows the frequencies of tokens alone."""
+        special = self.tokenizer.all_special_ids
+        return unigram_entropy(self.train, vocabulary=len(self.tokenizer), special=special)
 
-        import pyarrow.compute as pc
 
-        from ..modeling_albert_plus import AlbertPlusForPreTraining
-        from ..training import run_trainer, training_arguments
-        from .divergence import StopsDiverging
-        from .evaluation import unigram_entropy
-        from .packing import PackedRows
-        from .trainer import Evaluates, PretrainTrainer
+def _build_model(config: dict[str, Any], tokenizer: Any, settings: PretrainSettings) -> AlbertPlusForPreTraining:
+    """The model at its random start, with the attention that it trains with."""
+    set_seed(settings.seed)
+    model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(tokenizer)}))
+    use_attention(model, settings.attention, bf16=trains_in_bf16(settings.precision), packed=settings.packed)
+    if settings.checkpoint_layers:
+        # Its name before transformers 5.23.
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    return model
 
-        settings, model = self.settings, self.model
-        train, held_out = self.splits["train"], self.splits["validation"]
-        tokens = int(pc.sum(train.data.column("length")).as_py() or 0)
-        rows = PackedRows(train, width=self.longest) if settings.packed else train
-        held_rows = PackedRows(held_out, width=self.longest) if settings.packed else held_out
-        collator = PretrainingCollator(
-            self.tokenizer,
-            masking=Masking(
-                self.tokenizer,
-                chooser=chooser(settings, self.tokenizer),
-                seed=settings.seed,
-                copies=settings.copies,
-            ),
-            width=self.longest if settings.packed else None,
-            token_types=model.config.type_vocab_size > 0,
-        )
-        asks_order = any(label != -100 for label in train.data.column("sentence_order_label").unique().to_pylist())
-        if not asks_order:
-            # Gradients of zero are gradients: LAMB would shrink these weights to nothing by their decay alone.
-            for part in filter(None, (model.albert_plus.pooler, model.sentence_order)):
-                part.requires_grad_(False)
-        entropy = unigram_entropy(train, vocabulary=len(self.tokenizer), special=self.tokenizer.all_special_ids)
-        evaluates = Evaluates(times=settings.evaluations if len(held_out) else 0)
-        trainers: list[PretrainTrainer] = []
-        # Where the Trainer's callback writes to, kept over a kill with the checkpoints.
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.directory / CHECKPOINTS / RUNS)
 
-        def build(callbacks: list[TrainerCallback]) -> PretrainTrainer:
-            arguments = training_arguments(
-                settings,
-                output=self.directory / CHECKPOINTS,
-                num_train_epochs=settings.epochs,
-                per_device_train_batch_size=rows_of_a_pass(settings),
-                gradient_accumulation_steps=settings.accumulate,
-                max_grad_norm=1.0,
-                remove_unused_columns=False,
-                logging_steps=10,
-                report_to=_reports(),
-            )
-            watch = StopsDiverging(entropy=entropy + (math.log(2) if asks_order else 0), warmup=settings.warmup)
-            trainer = PretrainTrainer(
-                pretraining=settings,
-                held_out=held_rows,
-                model=model,
-                args=arguments,
-                train_dataset=rows,
-                data_collator=collator,
-                callbacks=[*callbacks, watch, evaluates],
-            )
-            trainers.append(trainer)
-            return trainer
+def _build_trainer(
+    model: AlbertPlusForPreTraining, examples: _Examples, *, directory: Path, settings: PretrainSettings
+) -> PretrainTrainer:
+    """The trainer of a model on the examples, which keeps its checkpoints below the directory."""
+    width = examples.longest if settings.packed else None
+    rows, held_out = (
+        split if width is None else PackedRows(split, width=width) for split in (examples.train, examples.held_out)
+    )
+    tokenizer = examples.tokenizer
+    masking = Masking(tokenizer, chooser=chooser(settings, tokenizer), seed=settings.seed, copies=settings.copies)
+    if not examples.asks_order:
+        # Gradients of zero are gradients: LAMB would shrink these weights to nothing by their decay alone.
+        for part in filter(None, (model.albert_plus.pooler, model.sentence_order)):
+            part.requires_grad_(False)
+    entropy = examples.unigram_entropy + (math.log(2) if examples.asks_order else 0)
+    # Where the Trainer's callback writes to, kept over a kill with the checkpoints.
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(directory / CHECKPOINTS / RUNS)
+    return PretrainTrainer(
+        pretraining=settings,
+        held_out=held_out,
+        model=model,
+        args=training_arguments(
+            settings,
+            output=directory / CHECKPOINTS,
+            num_train_epochs=settings.epochs,
+            per_device_train_batch_size=rows_of_a_pass(settings),
+            gradient_accumulation_steps=settings.accumulate,
+            max_grad_norm=1.0,
+            remove_unused_columns=False,
+            logging_steps=10,
+            report_to=_reports(),
+        ),
+        train_dataset=rows,
+        data_collator=PretrainingCollator(
+            tokenizer, masking=masking, width=width, token_types=model.config.type_vocab_size > 0
+        ),
+        callbacks=[
+            StopsDiverging(entropy=entropy, warmup=settings.warmup),
+            Evaluates(times=settings.evaluations if len(examples.held_out) else 0),
+        ],
+    )
 
-        result = run_trainer(
-            build,
-            collator=collator,
-            checkpoints=self.directory / CHECKPOINTS,
-            description="pretrain",
-            checkpoint_seconds=self.checkpoint_seconds,
-        )
-        (trainer,) = trainers
-        weights = trainer.accelerator.get_state_dict(trainer.model)
-        if processes.is_first():
-            # The trained one may hold shards.
-            whole = AlbertPlusForPreTraining(model.config)
-            whole.load_state_dict(weights)
-            whole.save_pretrained(self.directory)
-            self.tokenizer.save_pretrained(self.directory)
-            if (self.directory / CHECKPOINTS / RUNS).is_dir():
-                os.replace(self.directory / CHECKPOINTS / RUNS, self.directory / RUNS)
-        seen = round(tokens * settings.epochs)
-        seconds = result["train_seconds"]
-        scores = trainer.held_out_scores()
-        return {
-            **result,
-            **{f"held_out_{name}": value for name, value in (scores or [{}])[-1].items() if name != "step"},
-            "held_out": scores,
-            "examples": len(train),
-            "unigram_entropy": round(entropy, 4),
-            "tokens": seen,
-            "tokens_per_second": round(seen / seconds) if isinstance(seconds, float) and seconds else "not measured",
-            "parameters": model.num_parameters(),
-        }
+
+def _save(trainer: PretrainTrainer, config: AlbertPlusConfig, tokenizer: Any, directory: Path) -> None:
+    """Writes the trained model, its tokenizer and TensorBoard's files into the directory."""
+    weights = trainer.accelerator.get_state_dict(trainer.model)
+    if not processes.is_first():
+        return
+    # The trained one may hold shards.
+    whole = AlbertPlusForPreTraining(config)
+    whole.load_state_dict(weights)
+    whole.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    if (directory / CHECKPOINTS / RUNS).is_dir():
+        os.replace(directory / CHECKPOINTS / RUNS, directory / RUNS)
 
 
 def rows_of_a_pass(settings: PretrainSettings) -> int:
-    """Rows that one process runs forward at a time.
+    """The rows that one process runs forward at a time.
 
     Raises:
         InvalidInput: a step that passes and processes cannot share.
@@ -196,10 +231,53 @@ def rows_of_a_pass(settings: PretrainSettings) -> int:
 
 
 def _reports() -> list[str]:
-    """TensorBoard, where there is something that writes its files."""
-    from transformers.integrations import is_tensorboard_available
-
+    """The names of TensorBoard's writer for the Trainer; none where nothing here writes its files."""
     return ["tensorboard"] if is_tensorboard_available() else []
 
 
-__all__ = ["RUNS", "pretrain", "rows_of_a_pass"]
+def prepare_corpus(
+    corpus: Sequence[str],
+    *,
+    output: Path,
+    tokenizer: str | None,
+    vocab_size: int,
+    seed: int,
+    column: str = "text",
+    given: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Path:
+    """A directory of examples from what --corpus names: that directory itself where `build_corpus` made it, or `OUT-corpus` of text.
+
+    Without a tokenizer the text gets one of its own, in `OUT-tokenizer`. Directories that are finished are used again.
+
+    Args:
+        given: options that say how text becomes examples, of those that a user has given.
+
+    Raises:
+        InvalidInput: text, and several processes: making examples takes longer than they wait for each other; or examples that are
+            made, and an option for text.
+    """
+    if len(corpus) == 1 and (Path(corpus[0]) / "dataset_dict.json").is_file():
+        for option, value in (given or {}).items():
+            raise InvalidInput(
+                f"{option} must be left out where --corpus is a directory of examples, which were made with their own",
+                got=value,
+                repair="leave it out, or build the corpus with it: albert-plus corpus build",
+            )
+        return Path(corpus[0])
+    if processes.count() > 1:
+        raise InvalidInput(
+            "--corpus must be a directory of albert-plus corpus build where several processes train",
+            got=" ".join(corpus),
+            repair="build it first: albert-plus corpus build --corpus ... --tokenizer DIR --out corpus",
+        )
+    examples = output.with_name(f"{output.name}-corpus")
+    if tokenizer is None:
+        learned = output.with_name(f"{output.name}-tokenizer")
+        learning = TokenizerSettings(vocab_size=vocab_size, seed=seed, column=column)
+        train_tokenizer(corpus, output=learned, settings=learning)
+        tokenizer = str(learned)
+    build_corpus(
+        corpus, tokenizer=tokenizer, output=examples, settings=CorpusSettings(seed=seed, column=column, **settings)
+    )
+    return examples

@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from hf_albert_plus.export.batching import token_batches
-
-from .errors import Failed, Overloaded
+from ..engines.batch_plans import token_batches
+from .refusals import Failed, Overloaded
 
 Row = TypeVar("Row")
 # Share of the last measured pace that a new one replaces.
@@ -48,7 +47,8 @@ class _Chunk(Generic[Row]):
 
 @dataclass(eq=False)
 class TokenBatcher(Generic[Row]):
-    """
+    """A queue of rows, which makes batches of those of several requests.
+
     Attributes:
         run: rows -> an answer for each; called in a thread, several at a time.
         budget: tokens a batch, padding included.
@@ -201,6 +201,3 @@ class TokenBatcher(Generic[Row]):
 def _fail(chunk: _Chunk[Any], error: Exception) -> None:
     if chunk.is_wanted:
         chunk.request.done.set_exception(error)
-
-
-__all__ = ["TokenBatcher"]

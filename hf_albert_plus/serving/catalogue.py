@@ -1,24 +1,46 @@
-"""The models that are served: names, versions of each, and which one answers."""
+"""The catalogue of the models that are served: names, versions of each, and which one answers a request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from .answers import Model
-from .errors import NotReady, UnknownModel
+import numpy
+
+from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
+from .refusals import NotReady, UnknownModel
+
+
+class AskableModel(Protocol):
+    """A model that can be asked, in this process or in another one."""
+
+    facts: ClassifierFacts
+
+    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers: ...
+
+    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers: ...
+
+
+class ChosenModel(NamedTuple):
+    """The model that answers a request, under the name and version that it has."""
+
+    name: str
+    version: int
+    model: AskableModel
 
 
 @dataclass
 class Catalogue:
-    """
+    """The models of a server at a moment.
+
     Attributes:
         models: name -> version -> model. Replaced as a whole, so that a request sees one state of it.
         refused: name -> version -> why it does not serve. Replaced as a whole as well.
     """
 
-    models: Mapping[str, Mapping[int, Model]] = field(default_factory=dict)
+    models: Mapping[str, Mapping[int, AskableModel]] = field(default_factory=dict)
     refused: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
-    def find(self, name: str | None, version: str | None = None) -> tuple[str, int, Model]:
+    def find(self, name: str | None, version: str | None = None) -> ChosenModel:
         """The model that answers: the only one where no name is given, the highest version where none is.
 
         Raises:
@@ -41,11 +63,8 @@ class Catalogue:
             raise UnknownModel(f"no model of that name; there is {', '.join(sorted(models)) or 'none'}")
         if version is None:
             number = max(versions)
-            return name, number, versions[number]
+            return ChosenModel(name, number, versions[number])
         for number, model in versions.items():
             if str(number) == version:
-                return name, number, model
+                return ChosenModel(name, number, model)
         raise UnknownModel(f"{name} has no such version; it has {', '.join(map(str, sorted(versions)))}")
-
-
-__all__ = ["Catalogue"]

@@ -1,4 +1,4 @@
-"""A model as requests see it: texts or token ids in, scores of its labels out, batches made on the way."""
+"""A model as requests see it: texts or token ids in, logits of its labels out, batches made on the way."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,29 +8,35 @@ from pathlib import Path
 import numpy
 import torch
 
-from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.engines import physical_cores
-from hf_albert_plus.export.inputs import check_tensors
-
-from .answers import Answers, Text
+from ..engines.tensors import check_tensors
+from ..engines.text_answers import Text, TextAnswers
+from ..engines.text_classifier import Encoded, Ids, TextClassifier
+from ..errors import InvalidInput
+from ..machine import physical_cores
 from .batcher import TokenBatcher
-from .errors import NotFinite, Unusable
+from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
-from .text_model import Encoded, Ids, TextModel
 
 
-class Classifier:
-    """An engine with its tokenizer and its queue. One event loop calls it."""
+class QueuedClassifier:
+    """A classifier with a queue before it. One event loop calls it."""
 
-    def __init__(self, directory: str | Path, runtime: str, settings: ServeSettings):
+    def __init__(self, directory: str | Path, runtime: str, settings: ServeSettings, *, verify: bool = True):
         """Opens and warms up.
+
+        Args:
+            verify: compare the model's files with the hashes in its record.
 
         Raises:
             InvalidInput: no such engine, no classifier, one with fewer positions than `max_length`, or no finite logits.
         """
         self.settings = settings
-        self.model = TextModel(
-            directory, runtime, cores=settings.streams or physical_cores(), max_length=settings.max_length
+        self.model = TextClassifier(
+            directory,
+            runtime,
+            cores=settings.streams or physical_cores(),
+            max_length=settings.max_length,
+            verify=verify,
         )
         self.engine, self.tokenizer, self.facts = self.model.engine, self.model.tokenizer, self.model.facts
         self._tokenising = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise")
@@ -51,7 +57,7 @@ class Classifier:
     def is_broken(self) -> bool:
         return self._batcher.is_broken
 
-    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> Answers:
+    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
         """Tokenises and classifies.
 
         Args:
@@ -78,9 +84,9 @@ class Classifier:
             )
         lengths = [len(row["input_ids"]) for row in encoded.rows]
         logits = await self._batcher.submit(encoded.rows, lengths=lengths)
-        return Answers(numpy.stack(logits), lengths, encoded.truncated)
+        return TextAnswers(numpy.stack(logits), lengths, encoded.truncated)
 
-    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> Answers:
+    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
         """Classifies rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
 
         Raises:
@@ -90,7 +96,7 @@ class Classifier:
         rows = self._rows(tensors)
         lengths = [len(row["input_ids"]) for row in rows]
         logits = await self._batcher.submit(rows, lengths=lengths)
-        return Answers(numpy.stack(logits), lengths, [False] * len(rows))
+        return TextAnswers(numpy.stack(logits), lengths, [False] * len(rows))
 
     async def close(self) -> None:
         await self._batcher.close()
@@ -136,6 +142,3 @@ class Classifier:
                 "the model computed no finite scores for this request", why="logits that are NaN or infinite"
             )
         return list(logits)
-
-
-__all__ = ["Classifier"]

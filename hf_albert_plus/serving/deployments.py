@@ -4,6 +4,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,46 +12,80 @@ import numpy
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
-from .answers import Answers, Facts, Text
-from .classifier import Classifier
-from .errors import DeadlineExceeded, Failed, Overloaded, RequestError
+from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
+from .classifier import QueuedClassifier
 from .loopback import keep_replica_to_loopback
+from .refusals import DeadlineExceeded, Failed, Overloaded, RequestError
+from .repository import content_of
 from .settings import ServeSettings
-from .sharing import SharedCalls
+from .shared_calls import SharedCalls
 
 _AGAIN_S = 0.05
-
-
 # Requests with more texts have a call to themselves: whoever shared it would wait for them.
 _SMALL = 16
 _CALLS_OF_A_REPLICA = 4
-# A method of a classifier, and what it is called with.
-Asked = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class TextsQuestion:
+    """A request with texts, as it crosses to a replica."""
+
+    texts: list[Text]
+    truncate: bool
+
+    @property
+    def rows(self) -> int:
+        return len(self.texts)
+
+    async def ask(self, classifier: QueuedClassifier) -> TextAnswers:
+        return await classifier.classify(self.texts, truncate=self.truncate)
+
+
+@dataclass(frozen=True)
+class TensorsQuestion:
+    """A request with token ids, as it crosses to a replica."""
+
+    tensors: dict[str, numpy.ndarray]
+
+    @property
+    def rows(self) -> int:
+        return max((len(tensor) for tensor in self.tensors.values()), default=0)
+
+    async def ask(self, classifier: QueuedClassifier) -> TextAnswers:
+        return await classifier.infer(self.tensors)
+
+
+Question = TextsQuestion | TensorsQuestion
 
 
 class ModelReplica:
     """A model in a process of its own."""
 
-    def __init__(self, directory: str, runtime: str, settings: Mapping[str, Any]):
+    def __init__(self, directory: str, runtime: str, settings: ServeSettings, content: str):
+        """Opens the model.
+
+        Args:
+            content: what lay in its directory when its files were compared with their hashes; other files are compared again.
+        """
         keep_replica_to_loopback()
-        self.classifier = Classifier(Path(directory), runtime, ServeSettings(**settings))
+        verify = content_of(Path(directory), runtime) != content
+        self.classifier = QueuedClassifier(Path(directory), runtime, settings, verify=verify)
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which puts another replica in the place of one that raises."""
         if self.classifier.is_broken:
             raise RuntimeError("no batches are made any more")
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClassifierFacts:
         return self.classifier.facts
 
-    async def answer(self, requests: Sequence[Asked]) -> list[Answers | RequestError]:
-        """The answer to each request, or what it is refused with: the fault of one is no answer to the others."""
-        return await asyncio.gather(*(self._one(method, given) for method, given in requests))
+    async def answer(self, questions: Sequence[Question]) -> list[TextAnswers | RequestError]:
+        """The answer to each question, or what it is refused with: the fault of one is no answer to the others."""
+        return await asyncio.gather(*(self._one(question) for question in questions))
 
-    async def _one(self, method: str, given: Mapping[str, Any]) -> Answers | RequestError:
+    async def _one(self, question: Question) -> TextAnswers | RequestError:
         try:
-            answers: Answers = await getattr(self.classifier, method)(**given)
-            return answers
+            return await question.ask(self.classifier)
         except RequestError as error:
             return error
         except Exception:  # any other would be the answer to all that share the call, and may not cross as it is
@@ -64,43 +99,42 @@ class RemoteModel:
     the texts that shared the batch, and so on where and when it was computed.
     """
 
-    def __init__(self, handle: Any, facts: Facts, *, replicas: int, deadline_s: float):
-        """
+    def __init__(self, handle: Any, facts: ClassifierFacts, *, replicas: int, deadline_s: float):
+        """Asks the replicas behind a handle.
+
         Args:
-            deadline_s: after which nobody waits for an answer any more.
+            deadline_s: seconds after which nobody waits for an answer any more.
         """
         self.handle, self.facts, self.deadline_s = handle, facts, deadline_s
-        self._small: SharedCalls[Asked, Answers] = SharedCalls(self._ask, at_a_time=_CALLS_OF_A_REPLICA * replicas)
+        self._small: SharedCalls[Question, TextAnswers] = SharedCalls(
+            self._ask, at_a_time=_CALLS_OF_A_REPLICA * replicas
+        )
 
-    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> Answers:
-        return await self._answer(("classify", {"texts": list(texts), "truncate": truncate}), rows=len(texts))
+    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
+        return await self._answer(TextsQuestion(list(texts), truncate))
 
-    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> Answers:
-        rows = max((len(tensor) for tensor in tensors.values()), default=0)
-        return await self._answer(("infer", {"tensors": dict(tensors)}), rows=rows)
+    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
+        return await self._answer(TensorsQuestion(dict(tensors)))
 
-    async def _answer(self, asked: Asked, *, rows: int) -> Answers:
-        if rows <= _SMALL:
-            return await self._small.submit(asked)
-        (found,) = await self._ask([asked])
-        if isinstance(found, RequestError):
-            raise found
-        return found
+    async def _answer(self, question: Question) -> TextAnswers:
+        if question.rows <= _SMALL:
+            return await self._small.submit(question)
+        (answer,) = await self._ask([question])
+        if isinstance(answer, RequestError):
+            raise answer
+        return answer
 
-    async def _ask(self, requests: list[Asked]) -> Sequence[Answers | RequestError]:
+    async def _ask(self, questions: list[Question]) -> Sequence[TextAnswers | RequestError]:
         end = time.monotonic() + self.deadline_s
         while time.monotonic() < end:
             try:
-                found: Sequence[Answers | RequestError] = await self.handle.answer.remote(requests)
-                return found
+                answers: Sequence[TextAnswers | RequestError] = await self.handle.answer.remote(questions)
+                return answers
             except BackPressureError:
                 raise Overloaded("as many requests wait as may", retry_after_s=1) from None
             except (RayActorError, DeploymentUnavailableError) as error:
-                if len(requests) > 1:
+                if len(questions) > 1:
                     # One of them may be what it died of.
                     raise Failed(why=str(error)) from None
                 await asyncio.sleep(_AGAIN_S)
         raise DeadlineExceeded("no replica answered in time", retry_after_s=1)
-
-
-__all__ = ["ModelReplica", "RemoteModel"]

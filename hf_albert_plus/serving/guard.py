@@ -1,16 +1,16 @@
-"""What stands before every request: the size of its body, who sends it, and whether the server still takes any."""
+"""The guard before every request: the size of its body, who sends it, and whether the server still takes any."""
 
 import asyncio
 import hmac
 import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import HTTPException
 
-from .errors import Draining, RequestError, TooLarge, TooSlow, Unauthorised
+from .gate import Gate
+from .refusals import Draining, RequestError, TooLarge, TooSlow, Unauthorised
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -23,22 +23,8 @@ _DIGITS = 18
 OPEN = ("/v2/health/live", "/v2/health/ready")
 
 
-@dataclass
-class Gate:
-    """
-    Attributes:
-        token: that requests must bear, None for none.
-        is_draining: nothing new is taken.
-        in_flight: requests that are being answered.
-    """
-
-    token: str | None = field(default=None, repr=False)
-    is_draining: bool = False
-    in_flight: int = 0
-
-
 class Guard:
-    """ASGI middleware. What it refuses it hands to `refuse`, as the application would answer it."""
+    """The guard is ASGI middleware. It hands what it refuses to `refuse`, as the application would answer it."""
 
     def __init__(
         self,
@@ -50,9 +36,10 @@ class Guard:
         refuse: Callable[[RequestError], Any],
         answered: Callable[[Message, int, float], None],
     ):
-        """
+        """Puts itself before an application.
+
         Args:
-            body_s: for a body to come.
+            body_s: seconds for a body to come.
             answered: told of every request when it is over: its scope, its status, its seconds.
         """
         self.app, self.gate, self.max_body, self.body_s = app, gate, max_body, body_s
@@ -165,6 +152,3 @@ async def _drain(receive: Receive, *, most: int) -> bool:
         if message["type"] != "http.request" or not message.get("more_body"):
             return True
     return False
-
-
-__all__ = ["OPEN", "Gate", "Guard"]

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .answers import Answers, Facts, scores_of
-from .errors import RequestError, TooLarge, Unusable
+from ..engines.text_answers import ClassifierFacts, TextAnswers, scores_of
+from .refusals import RequestError, TooLarge, Unusable
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 _TYPES: dict[str, numpy.dtype[Any]] = {"INT64": numpy.dtype("<i8"), "INT32": numpy.dtype("<i4")}
@@ -22,16 +22,16 @@ _QUOTED = 40
 _OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
 
 
-class _Part(BaseModel):
+class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class TensorParameters(_Part):
+class TensorParameters(_Message):
     binary_data_size: int | None = Field(default=None, ge=0)
     binary_data: bool = False
 
 
-class InputTensor(_Part):
+class InputTensor(_Message):
     name: str
     shape: list[Annotated[int, Field(ge=1, lt=2**31)]] = Field(min_length=1, max_length=_DIMS)
     datatype: Literal["BYTES", "INT64", "INT32"]
@@ -39,24 +39,26 @@ class InputTensor(_Part):
     data: list[Any] | None = None
 
 
-class WantedTensor(_Part):
+class WantedTensor(_Message):
     name: str
     parameters: TensorParameters = TensorParameters()
 
 
-class RequestParameters(_Part):
+class RequestParameters(_Message):
     truncate: bool | None = None
     binary_data_output: bool = False
 
 
-class InferRequest(_Part):
+class InferRequest(_Message):
     id: str | None = None
     parameters: RequestParameters = RequestParameters()
     inputs: list[InputTensor] = Field(min_length=1, max_length=8)
     outputs: list[WantedTensor] = Field(default=[], max_length=8)
 
 
-def read_request(body: bytes, header_length: int | None, facts: Facts) -> tuple[InferRequest, dict[str, numpy.ndarray]]:
+def read_request(
+    body: bytes, header_length: int | None, facts: ClassifierFacts
+) -> tuple[InferRequest, dict[str, numpy.ndarray]]:
     """A request and its tensors by name: texts as arrays of `str` `[n]`, ids as int64 `[n, S]`.
 
     Args:
@@ -115,7 +117,7 @@ def texts_of(tensors: Mapping[str, numpy.ndarray]) -> list[str | tuple[str, str]
 
 
 def write_response(
-    answers: Answers, facts: Facts, request: InferRequest, *, name: str, version: int
+    answers: TextAnswers, facts: ClassifierFacts, request: InferRequest, *, name: str, version: int
 ) -> tuple[bytes, dict[str, str]]:
     """The body of a response, and its headers.
 
@@ -146,17 +148,19 @@ def write_response(
     return b"".join([head, *blobs]), {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
 
 
-def outputs_of(answers: Answers, facts: Facts) -> dict[str, tuple[str, numpy.ndarray]]:
+def outputs_of(answers: TextAnswers, facts: ClassifierFacts) -> dict[str, tuple[str, numpy.ndarray]]:
     """Name -> datatype and values of everything that a model gives."""
     scores = scores_of(answers.logits, facts.problem_type).astype(numpy.float32)
-    found = {"logits": ("FP32", answers.logits.astype(numpy.float32)), "scores": ("FP32", scores)}
+    outputs = {"logits": ("FP32", answers.logits.astype(numpy.float32)), "scores": ("FP32", scores)}
     if facts.problem_type.startswith("single"):
         best = numpy.array(facts.labels, dtype=object)[scores.argmax(-1)]
-        found["label"] = ("BYTES", best)
-    return found
+        outputs["label"] = ("BYTES", best)
+    return outputs
 
 
-def metadata_of(facts: Facts, *, name: str, versions: Sequence[int], refused: Mapping[int, str]) -> dict[str, Any]:
+def metadata_of(
+    facts: ClassifierFacts, *, name: str, versions: Sequence[int], refused: Mapping[int, str]
+) -> dict[str, Any]:
     """What the protocol says of a model. A request has texts (`text`, and `text_pair` for pairs) or the tensors.
 
     Args:
@@ -281,16 +285,3 @@ def _to_bytes(values: numpy.ndarray) -> bytes:
         return values.astype("<f4").tobytes()
     encoded = [str(value).encode() for value in values]
     return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
-
-
-__all__ = [
-    "HEADER_LENGTH",
-    "InferRequest",
-    "check_items",
-    "first_problem",
-    "metadata_of",
-    "outputs_of",
-    "read_request",
-    "texts_of",
-    "write_response",
-]

@@ -1,11 +1,11 @@
-"""The application on a socket, in a thread."""
+"""A listener runs the application on a socket, in a thread."""
 
 import socket
 import threading
 import time
 from typing import Any
 
-from hf_albert_plus.errors import InvalidInput
+from ..errors import InvalidInput
 
 # Longer than load balancers keep an idle connection: it is theirs to close.
 _IDLE_S = 75
@@ -13,10 +13,11 @@ _CLOSE_S = 5
 
 
 class Listener:
-    """Holds its port from the beginning, and answers from `start` to `stop`."""
+    """A listener holds its port from the beginning, and answers from `start` to `stop`."""
 
     def __init__(self, host: str, port: int):
-        """
+        """Takes the port.
+
         Raises:
             InvalidInput: no such address, or a port that is taken.
         """
@@ -36,11 +37,11 @@ class Listener:
         """Answers with an application.
 
         Args:
-            header_s: for the headers of a request.
+            header_s: seconds for the headers of a request.
         """
         import uvicorn
 
-        from .http_protocol import limited_protocol
+        from .header_limits import limited_protocol
 
         config = uvicorn.Config(
             app, http=limited_protocol(header_s=header_s), ws="none", log_level="warning", access_log=False,
@@ -60,6 +61,3 @@ class Listener:
         """Closes connections once what they asked is answered."""
         self._server.should_exit = True
         self._thread.join()
-
-
-__all__ = ["Listener"]

@@ -32,6 +32,3 @@ def keep_replica_to_loopback() -> None:
 
     bind = replica.add_port_to_grpc_server
     replica.add_port_to_grpc_server = lambda server, address: bind(server, address.replace("[::]:", "127.0.0.1:"))
-
-
-__all__ = ["KEEP_TO_LOOPBACK", "is_loopback", "keep_cluster_to_loopback", "keep_replica_to_loopback"]

@@ -1,12 +1,12 @@
-"""What a directory holds to serve: a model, several models, or versions of each."""
+"""A directory of models to serve: one model, several of them, or versions of each."""
 
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.engines import weight_files
-from hf_albert_plus.export.runtimes import RUNTIMES, get_runtime
+from ..engines.artefacts import RUNTIMES, get_runtime
+from ..engines.runtime_files import weight_files
+from ..errors import InvalidInput
 
 # What is run where no engine is named: the first whose file is there.
 _PREFERRED = ("onnx-int8", "onnx", "torch")
@@ -15,11 +15,11 @@ _OF_MODELS = {".json", ".model", ".safetensors", ".txt"}
 
 
 @dataclass(frozen=True)
-class Served:
-    """A version of a model.
+class ServedModel:
+    """A version of a model that a directory holds.
 
     Attributes:
-        content: changes when what lies in the directory does.
+        content: as `content_of` gives it.
     """
 
     name: str
@@ -34,9 +34,10 @@ class Served:
         return f"{self.name}-{self.version}-{self.content[:12]}"
 
     def check_files(self) -> None:
-        """
+        """Checks that the files of its engine can be read.
+
         Raises:
-            InvalidInput: a file of its engine is missing or cannot be read.
+            InvalidInput: one is missing or cannot be read.
         """
         for file in weight_files(self.directory / RUNTIMES[self.runtime].file):
             try:
@@ -50,21 +51,21 @@ class Served:
                 ) from None
 
 
-def scan(directory: Path, *, runtime: str | None = None) -> list[Served]:
-    """What `find` finds, every engine's files there.
+def scan(directory: Path, *, runtime: str | None = None) -> list[ServedModel]:
+    """The models that `find` finds, with their engines' files checked.
 
     Raises:
         InvalidInput: nothing to serve, or an engine whose file is missing.
     """
-    found = find(directory, runtime=runtime)
-    for model in found:
+    models = find(directory, runtime=runtime)
+    for model in models:
         model.check_files()
-    return found
+    return models
 
 
-def find(directory: Path, *, runtime: str | None = None) -> list[Served]:
-    """A model directory by its own name, or those inside it: `NAME/config.json`, and `NAME/VERSION/config.json` with whole numbers as
-    versions.
+def find(directory: Path, *, runtime: str | None = None) -> list[ServedModel]:
+    """The model of a directory under the directory's own name, or those inside it: `NAME/config.json`, and `NAME/VERSION/config.json`
+    with whole numbers as versions.
 
     Args:
         runtime: engine of all of them; by default int8 where there is such an export, then fp32, then torch.
@@ -76,47 +77,49 @@ def find(directory: Path, *, runtime: str | None = None) -> list[Served]:
         raise InvalidInput("what is served must be a directory", got=str(directory), repair="check the path")
     if runtime is not None:
         get_runtime(runtime)
-    found = [_served(path, name, version, runtime) for path, name, version in _candidates(directory)]
-    if not found:
+    models = [_served(path, name, version, runtime) for path, name, version in _candidates(directory)]
+    if not models:
         raise InvalidInput(
             "a directory to serve must be a model, or hold some as NAME/config.json or NAME/VERSION/config.json",
             got=f"{directory} without",
             repair="make one: albert-plus export DIR --to onnx-int8 --out MODELS/NAME",
         )
-    return found
+    return models
+
+
+def content_of(directory: Path, runtime: str) -> str:
+    """What lies in a model directory for a runtime, by place, size and time: it changes when a file there does. It reads none of them."""
+    opening = {file for file in directory.iterdir() if file.suffix in _OF_MODELS}
+    digest = hashlib.sha256(runtime.encode())
+    for file in sorted(opening.union(weight_files(directory / RUNTIMES[runtime].file))):
+        if file.is_file():
+            facts = file.stat()
+            digest.update(f"{file.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def _candidates(directory: Path) -> list[tuple[Path, str, int]]:
     if _is_model(directory):
         return [(directory, directory.resolve().name, 1)]
-    found = []
+    candidates = []
     for path in sorted(directory.iterdir()):
         if path.name.startswith(".") or path.name.endswith(".partial"):
             continue
         if _is_model(path):
-            found.append((path, path.name, 1))
+            candidates.append((path, path.name, 1))
         elif path.is_dir():
-            found += [
+            candidates += [
                 (version, path.name, int(version.name))
                 for version in sorted(path.iterdir())
                 if version.name.isascii() and version.name.isdigit() and _is_model(version)
             ]
-    return found
+    return candidates
 
 
 def _is_model(path: Path) -> bool:
     return (path / "config.json").is_file()
 
 
-def _served(path: Path, name: str, version: int, runtime: str | None) -> Served:
+def _served(path: Path, name: str, version: int, runtime: str | None) -> ServedModel:
     chosen = runtime or next((one for one in _PREFERRED if (path / RUNTIMES[one].file).is_file()), _PREFERRED[-1])
-    opening = {file for file in path.iterdir() if file.suffix in _OF_MODELS}
-    digest = hashlib.sha256(chosen.encode())
-    for file in sorted(opening.union(weight_files(path / RUNTIMES[chosen].file))):
-        if file.is_file():
-            facts = file.stat()
-            digest.update(f"{file.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}\n".encode())
-    return Served(name, version, path.resolve(), chosen, digest.hexdigest())
-
-
-__all__ = ["Served", "find", "scan"]
+    return ServedModel(name, version, path.resolve(), chosen, content_of(path.resolve(), chosen))

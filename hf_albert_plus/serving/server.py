@@ -1,4 +1,4 @@
-"""Running a server: models started and warm before requests come, swapped when the directory changes, drained when it stops."""
+"""A server of models: it has them warm before requests come, swaps them when the directory changes, and drains when it stops."""
 
 import signal
 import threading
@@ -9,17 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.optional import need
-
-from .answers import Model
-from .app import build_app
-from .catalogue import Catalogue
-from .checks import check_directory
+from ..errors import InvalidInput, need
+from .catalogue import AskableModel, Catalogue
 from .cluster import join, leave, ray_library
-from .guard import Gate
+from .gate import Gate
 from .listener import Listener
-from .repository import Served, find
+from .repository import ServedModel, find
 from .settings import ServeSettings
 from .trial import Trial
 
@@ -30,15 +25,15 @@ _LINGER_S = 1.0
 
 
 @dataclass(frozen=True)
-class Place:
+class Hosting:
     """Where a server runs.
 
     Attributes:
-        host: that it listens on; loopback unless told otherwise.
+        host: address that it listens on; loopback unless told otherwise.
         replicas: processes of each model.
-        address: of a Ray cluster to join; None for one of its own, on loopback.
-        token: that requests must bear.
-        watch_s: how often the directory is looked at.
+        address: address of a Ray cluster to join; None for a cluster of its own, on loopback.
+        token: token that requests must bear.
+        watch_s: seconds after which the directory is looked at again.
     """
 
     host: str = _LOOPBACK
@@ -47,6 +42,14 @@ class Place:
     address: str | None = None
     token: str | None = None
     watch_s: float = 2.0
+
+
+@dataclass(frozen=True)
+class RefusedModel:
+    """A model that is not fit to serve, and why."""
+
+    model: ServedModel
+    error: InvalidInput
 
 
 class Server:
@@ -62,14 +65,20 @@ class Server:
         *,
         runtime: str | None,
         settings: ServeSettings,
-        place: Place,
+        hosting: Hosting,
         tell: Callable[[str], None] = print,
     ):
-        self.directory, self.runtime, self.settings, self.place, self.tell = directory, runtime, settings, place, tell
-        self.running: dict[str, Served] = {}
-        self.refused: dict[str, tuple[Served, InvalidInput]] = {}
+        self.directory, self.runtime, self.settings, self.hosting, self.tell = (
+            directory,
+            runtime,
+            settings,
+            hosting,
+            tell,
+        )
+        self.running: dict[str, ServedModel] = {}
+        self.refused: dict[str, RefusedModel] = {}
         self._told, self._is_alone = "", False
-        self._catalogue, self._gate = Catalogue(), Gate(token=place.token)
+        self._catalogue, self._gate = Catalogue(), Gate(token=hosting.token)
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -84,12 +93,13 @@ class Server:
         sound = [model for model in models if self._accepts(model, self._check)]
         if not sound:
             raise self._nothing_fit()
-        self._listener = Listener(self.place.host, self.place.port)
+        need("fastapi", extra="serve")
+        self._listener = Listener(self.hosting.host, self.hosting.port)
         # Tried while Ray starts, and each one while the replicas of that before it do.
         trials = (Trial(model, max_length=self.settings.max_length) for model in sound)
         trial = next(trials, None)
-        serve = ray_library("ray.serve", extra="serve", address=self.place.address)
-        join(self.place.address)
+        serve = ray_library("ray.serve", extra="serve", address=self.hosting.address)
+        join(self.hosting.address)
         serve.start(proxy_location="Disabled")
         while trial is not None:
             tried, trial = trial, next(trials, None)
@@ -98,6 +108,8 @@ class Server:
             self._listener.close()
             self._end()
             raise self._nothing_fit()
+        from .application import build_app
+
         self._is_alone = False
         self._offer()
         self._listener.start(
@@ -108,7 +120,7 @@ class Server:
         """Watches the directory until SIGTERM, SIGINT or `stop`, then drains."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
-        while not self._stop.wait(self.place.watch_s):
+        while not self._stop.wait(self.hosting.watch_s):
             self.refresh()
         self.drain()
 
@@ -126,22 +138,22 @@ class Server:
         except (InvalidInput, OSError) as error:
             self._tell_once(f"the models stay as they are: {error}")
             return False
-        there = {model.application for model in models}
+        present = {model.application for model in models}
         new = [model for model in models if model.application not in {**self.running, **self.refused}]
         for model in new:
             if self._accepts(model, self._check):
                 self._accepts(model, self._run_model, Trial(model, max_length=self.settings.max_length))
-        forgotten = set(self.refused) - there
-        self.refused = {name: refusal for name, refusal in self.refused.items() if name in there}
+        forgotten = set(self.refused) - present
+        self.refused = {name: refusal for name, refusal in self.refused.items() if name in present}
         # In the place of what is refused stays what was served until now: that version, or where none is left all of that name.
         names = {model.name for model in models if model.application in self.running}
         kept = {
             application
             for application, model in self.running.items()
-            for refused, _ in self.refused.values()
-            if refused.name == model.name and (refused.version == model.version or model.name not in names)
+            for refused in self.refused.values()
+            if refused.model.name == model.name and (refused.model.version == model.version or model.name not in names)
         }
-        gone = set(self.running) - there - kept
+        gone = set(self.running) - present - kept
         if not new and not gone and not forgotten:
             return False
         serve = _ray_serve()
@@ -168,19 +180,19 @@ class Server:
         _ray_serve().shutdown()
         leave()
 
-    def _accepts(self, model: Served, step: Callable[..., None], *given: Trial) -> bool:
+    def _accepts(self, model: ServedModel, step: Callable[..., None], *given: Trial) -> bool:
         """Whether a step of taking up a model succeeds. One that fails is remembered with its reason, and tried again when it changes."""
         try:
             step(model, *given)
         except InvalidInput as error:
-            self.refused[model.application] = (model, error)
+            self.refused[model.application] = RefusedModel(model, error)
             if not self._is_alone:
                 self.tell(f"{model.name} {model.version} is refused: {error}")
             return False
         return True
 
     def _nothing_fit(self) -> InvalidInput:
-        reasons = [error for _, error in self.refused.values()]
+        reasons = [refused.error for refused in self.refused.values()]
         if len(reasons) == 1:
             return reasons[0]
         return InvalidInput(
@@ -189,10 +201,14 @@ class Server:
             repair="mend one of them, as said above",
         )
 
-    def _check(self, model: Served) -> None:
+    def _check(self, model: ServedModel) -> None:
+        model.check_files()
+        # A config takes transformers, which takes seconds to import.
+        from .fitness import check_directory
+
         check_directory(model, max_length=self.settings.max_length)
 
-    def _run_model(self, model: Served, trial: Trial) -> None:
+    def _run_model(self, model: ServedModel, trial: Trial) -> None:
         """Starts the replicas of a model that has come through its trial.
 
         Raises:
@@ -205,7 +221,7 @@ class Server:
         settings = self.settings
         deployment = serve.deployment(ModelReplica).options(
             name=model.name,
-            num_replicas=self.place.replicas,
+            num_replicas=self.hosting.replicas,
             max_ongoing_requests=10_000,
             ray_actor_options={"num_cpus": 0},
             health_check_period_s=2,
@@ -213,7 +229,7 @@ class Server:
             graceful_shutdown_timeout_s=settings.deadline_s,
             graceful_shutdown_wait_loop_s=_POLL_S,
         )
-        application = deployment.bind(str(model.directory), model.runtime, settings.describe())
+        application = deployment.bind(str(model.directory), model.runtime, settings, model.content)
         try:
             serve.run(application, name=model.application, route_prefix=None)
         except RuntimeError:
@@ -229,22 +245,23 @@ class Server:
 
     def _offer(self) -> None:
         """Has requests from now on answered by what runs; those that were begun end with the model that they found."""
-        offered: dict[str, dict[int, Model]] = defaultdict(dict)
+        offered: dict[str, dict[int, AskableModel]] = defaultdict(dict)
         for model in self.running.values():
             offered[model.name][model.version] = self._model(model)
         refused: dict[str, dict[int, str]] = defaultdict(dict)
-        for model, error in self.refused.values():
-            refused[model.name][model.version] = str(error).replace(
+        for one in self.refused.values():
+            model = one.model
+            refused[model.name][model.version] = str(one.error).replace(
                 str(model.directory), f"{model.name}/{model.version}"
             )
         self._catalogue.models, self._catalogue.refused = offered, refused
 
-    def _model(self, model: Served) -> Model:
+    def _model(self, model: ServedModel) -> AskableModel:
         from .deployments import RemoteModel
 
         handle = _ray_serve().get_app_handle(model.application)
         facts = handle.facts.remote().result()
-        return RemoteModel(handle, facts, replicas=self.place.replicas, deadline_s=self.settings.deadline_s)
+        return RemoteModel(handle, facts, replicas=self.hosting.replicas, deadline_s=self.settings.deadline_s)
 
     def _tell_once(self, text: str) -> None:
         if text != self._told:
@@ -261,6 +278,3 @@ def _last_words(application: Any) -> str:
     messages = [deployment.message for deployment in application.deployments.values()]
     lines = [line for message in messages for line in message.strip().splitlines() if line.strip()]
     return lines[-1].strip() if lines else str(application.message)
-
-
-__all__ = ["Place", "Server"]

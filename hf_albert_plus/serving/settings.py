@@ -1,44 +1,38 @@
-"""What a server allows, and how long it waits."""
+"""The settings of a server: what it allows, and how long it waits."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from hf_albert_plus.export.batching import TOKEN_BUDGET
-
+from ..engines.batch_plans import TOKEN_BUDGET
 from ..errors import check_values
-from ..processes import MOST_THREADS
+from ..option import Option
+from ..records.processes import MOST_THREADS
 
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """
-    Attributes:
-        token_budget: tokens a batch, padding included.
-        wait_ms: how long a row waits for others to share its batch with, where a core is free.
-        streams: batches that a replica computes at a time, each on one core; None for the physical cores.
-        max_length: tokens of a text, None for the model's positions.
-        truncate: cut longer texts (and say so) where the request does not say, instead of refusing them.
-        max_body: bytes of a request.
-        max_items: texts of a request.
-        max_waiting: tokens that may wait in a replica before requests are refused.
-        deadline_s: how long a request may take.
-        header_timeout: seconds that the headers of a request may take to come; the connection is closed then.
-        body_timeout: seconds that its body may take.
-        drain_s: how long a server that was told to stop finishes what it accepted.
-    """
+    """The limits of a server."""
 
-    token_budget: int = TOKEN_BUDGET
-    wait_ms: float = 2.0
-    streams: int | None = None
-    max_length: int | None = None
-    truncate: bool = False
-    max_body: int = 4 << 20
-    max_items: int = 1024
-    max_waiting: int = 1 << 17
-    deadline_s: float = 10.0
-    header_timeout: float = 10.0
-    body_timeout: float = 30.0
-    drain_s: float = 30.0
+    token_budget: Annotated[int, Option("Tokens a batch, padding included.")] = TOKEN_BUDGET
+    wait_ms: Annotated[float, Option("How long a text waits for others to share its batch, where a core is free.")] = (
+        2.0
+    )
+    streams: Annotated[
+        int | None, Option("Batches at a time in a process, each on one core. Default: the physical cores.", least=1)
+    ] = None
+    max_length: Annotated[int | None, Option("Tokens of a text. Default: the model's positions.")] = None
+    truncate: Annotated[
+        bool, Option("Cut longer texts, and say so, instead of refusing them, where the request does not say.")
+    ] = False
+    max_body: Annotated[int, Option("Bytes of a request.")] = 4 << 20
+    max_items: Annotated[int, Option("Texts of a request.")] = 1024
+    max_waiting: Annotated[int, Option("Tokens that may wait in a process before it answers 429.")] = 1 << 17
+    deadline_s: Annotated[float, Option("Seconds after which a request is answered 504.", name="--deadline")] = 10.0
+    header_timeout: Annotated[
+        float, Option("Seconds for a request's headers to come; then its connection is closed.")
+    ] = 10.0
+    body_timeout: Annotated[float, Option("Seconds for a request's body to come; then it is answered 408.")] = 30.0
+    drain_s: Annotated[float, Option("Seconds to finish what was accepted, once told to stop.", name="--drain")] = 30.0
 
     def __post_init__(self) -> None:
         check_values(
@@ -55,9 +49,3 @@ class ServeSettings:
             ("body_timeout", 0 < self.body_timeout <= 3600, "above 0, at most 3600", "30"),
             ("drain_s", 0 <= self.drain_s <= 3600, "from 0 to 3600", "30"),
         )
-
-    def describe(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-__all__ = ["ServeSettings"]

@@ -32,8 +32,8 @@ def make_inputs(folder: Path) -> None:
 def _tokenizers_and_text() -> None:
     import sentencepiece
 
-    from hf_albert_plus.demo.tasks import pretraining_pair
-    from hf_albert_plus.tokenization import train_wordpiece
+    from hf_albert_plus.demo.data import pretraining_pair
+    from hf_albert_plus.text.vocabularies import train_wordpiece
 
     random = Random(0)
     pairs = [pretraining_pair(random) for _ in range(400)]
@@ -78,7 +78,7 @@ def _models() -> None:
     from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
     import hf_albert_plus as plus
-    from tests.conftest import randomise, small_config
+    from tests.support.small_models import randomise, small_config
 
     tokenizer = AutoTokenizer.from_pretrained("tokenizer")
     size = {**TINY, "vocab_size": len(tokenizer), "max_position_embeddings": 64}
@@ -99,7 +99,8 @@ def _models() -> None:
 
 
 def _corpus() -> None:
-    from hf_albert_plus.corpus import CorpusSettings, build_corpus
+    from hf_albert_plus.text.corpus import build_corpus
+    from hf_albert_plus.text.settings import CorpusSettings
 
     settings = CorpusSettings(max_length=32, held_out=0.2, language="none")
     build_corpus(["text.txt"], tokenizer="tokenizer", output=Path("corpus"), settings=settings, workers=1)
@@ -112,22 +113,24 @@ def _exports() -> None:
 
 
 def _albert_plus(line: str) -> None:
-    from tests.conftest import invoke
+    from tests.support.command_line import invoke
 
     invoke(*line.split())
 
 
 def _measurements() -> None:
-    from hf_albert_plus.eval import latency, timing
+    from hf_albert_plus.eval.latency import bench as latency
+    from hf_albert_plus.eval.latency import costs
+    from hf_albert_plus.eval.latency.timing import Method, timed_by
 
-    latency.measure_process = lambda target, **options: dict(PROCESS)
-    timing.ROUNDS, timing.PATIENCE, timing.SETTLE_S = 4, 0, 0.0
+    latency.measure_process = lambda target, **options: costs.ProcessCosts(**PROCESS)
     _albert_plus(
         "eval exported exported:onnx-int8 --task sst2 --data glue-sst2 --max-length 32 --threads 1 --json scores.json"
     )
-    _albert_plus(
-        "bench exported:onnx-int8 --baseline exported --shapes 1x8 --seconds 0.01 --threads 1 --json latency.json"
-    )
+    with timed_by(Method(rounds=4, patience=0, settle_s=0.0)):
+        _albert_plus(
+            "bench exported:onnx-int8 --baseline exported --shapes 1x8 --seconds 0.01 --threads 1 --json latency.json"
+        )
     shutil.copytree("exported", "carded")
     for name in ("scores", "latency"):
         text = Path(f"{name}.json").read_text().replace('"exported"', '"carded"')

@@ -54,20 +54,26 @@ def _imported(name: str) -> None:
 
 
 def _replace() -> None:
+    from hf_albert_plus.batch_scoring import stage as scoring
     from hf_albert_plus.cli import pipeline
     from hf_albert_plus.demo import data
-    from hf_albert_plus.eval import arithmetic, latency, pretraining_step, server_process, timing
-    from hf_albert_plus.scoring import stage as scoring
+    from hf_albert_plus.eval.latency import bench as latency
+    from hf_albert_plus.eval.latency import costs as arithmetic
+    from hf_albert_plus.eval.latency import cuda, pass_gains, peers, pretraining_step, timing
+    from hf_albert_plus.eval.load import server_process
+    from hf_albert_plus.eval.measured_documents import Ceiling
     from hf_albert_plus.serving import server
     from tests.fuzz.inputs import PROCESS
 
     data.SIZES.update(train=24, validation=16)
     data.PRETRAINING_PAIRS = 400
-    timing.ROUNDS, timing.PATIENCE, timing.SETTLE_S = 4, 0, 0.0
-    ceilings = {name: {"gops_per_s": 100.0, "library": "torch"} for name in ("fp32", "bf16", "int8")}
+    timing._METHOD.set(timing.Method(rounds=4, patience=0, settle_s=0.0))
+    ceilings = {name: Ceiling(gops_per_s=100.0, library="torch") for name in ("fp32", "bf16", "int8")}
     for module in (arithmetic, latency, pretraining_step):
         module.measure_ceilings = lambda *args, **options: ceilings  # type: ignore[attr-defined]
-    latency.measure_process = lambda target, **options: dict(PROCESS)
+    latency.measure_process = lambda target, **options: arithmetic.ProcessCosts(**PROCESS)
+    # Every tool of the field's, every pass, and a GPU: minutes, or not here.
+    peers.bench_peers = pass_gains.bench_passes = cuda.bench_cuda = _accepted
     server.join = _accepted
     server_process.ServerProcess.__enter__ = _accepted  # type: ignore[method-assign]
     pipeline._Run.distill = _accepted  # type: ignore[method-assign]
@@ -85,7 +91,7 @@ def _here(place: Any) -> Iterator[Any]:
 
 def _scored(parts: Any, job: Any, place: Any) -> Iterator[tuple[int, float]]:
     """Scores parts in this process."""
-    from hf_albert_plus.scoring.distribution import PartScorer, as_item, outcomes
+    from hf_albert_plus.batch_scoring.distribution import PartScorer, as_item, outcomes
 
     scorer = PartScorer(job, 1)
     return outcomes(scorer({"part": [as_item(part)["part"]]}) for part in parts)

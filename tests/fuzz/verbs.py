@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 
@@ -49,11 +49,15 @@ VERBS: dict[str, list[str]] = {
         "{in}/twin --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --index index.safetensors --json result.json"
     ],
     "submit": ["sst2={in}/exported:onnx --data {in}/glue-sst2 --max-length 32 --threads 1 --out out.zip"],
-    "bench": [
+    "bench targets": [
         "{in}/exported:onnx-int8 --baseline {in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json",
         "{in}/exported:onnx --baseline {in}/exported --data {in}/glue-sst2 --task sst2 --scenario offline --max-length 16 --seconds 0.01 "
         "--threads 1 --json result.json",
     ],
+    "bench peers": ["{in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
+    "bench passes": ["{in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
+    "bench self-check": ["{in}/exported:onnx --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
+    "bench cuda": ["{in}/exported --shapes 1x8 --seconds 0.01 --json result.json"],
     "report": ["--scores {in}/scores-carded.json --bench {in}/latency-carded.json --out out"],
     "card": ["carded", "carded --scores {in}/scores-carded.json --bench {in}/latency-carded.json", "carded --check"],
     "pretrain": [
@@ -64,8 +68,14 @@ VERBS: dict[str, list[str]] = {
     "bench-pretrain": [
         f"--corpus {{in}}/corpus {_ARCHITECTURE} --batch-size 1 --seconds 0.01 --precision fp32 --threads 1 --json result.json"
     ],
+    "bench pretrain": [
+        f"--corpus {{in}}/corpus {_ARCHITECTURE} --batch-size 1 --seconds 0.01 --precision fp32 --threads 1 --json result.json"
+    ],
     "serve": ["{in}/exported:onnx-int8 --port 18765 --streams 1 --token-file {in}/token.txt"],
     "bench-serve": [
+        "{in}/exported:onnx-int8 --data {in}/glue-sst2 --task sst2 --texts 4 --clients 1 --seconds 1 --max-length 16 --json result.json"
+    ],
+    "bench serve": [
         "{in}/exported:onnx-int8 --data {in}/glue-sst2 --task sst2 --texts 4 --clients 1 --seconds 1 --max-length 16 --json result.json"
     ],
     "capacity": ["{in}/served-1.json {in}/served-51.json --rate 490 --texts 11 --json"],
@@ -92,7 +102,7 @@ class Parameter:
 
     Attributes:
         words: that name it; none for an argument.
-        kind: of one value, without list and None: int, float, bool, str, Path or an Enum.
+        kind: of one value, without list and None: int, float, bool, str, Path, a Literal or an Enum.
     """
 
     name: str
@@ -109,11 +119,10 @@ class Parameter:
 
     @property
     def choices(self) -> list[str]:
-        return (
-            [choice.value for choice in self.kind]
-            if isinstance(self.kind, type) and issubclass(self.kind, Enum)
-            else []
-        )
+        if get_origin(self.kind) is Literal:
+            return list(get_args(self.kind))
+        is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
+        return [choice.value for choice in self.kind] if is_enum else []
 
 
 def declared() -> dict[str, list[Parameter]]:
@@ -156,8 +165,8 @@ def _parameters(command: Any) -> Iterator[Parameter]:
 
 def _of_one(annotation: Any) -> Any:
     """list[Path] | None -> Path."""
-    from typing import get_args
-
+    if get_origin(annotation) is Literal:
+        return annotation
     inner = [kind for kind in get_args(annotation) if kind is not type(None)]
     return _of_one(inner[0]) if inner else annotation
 

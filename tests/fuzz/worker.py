@@ -153,7 +153,7 @@ def _command(words: list[str], folder: Path, cwd: Path) -> None:
         sys.argv = ["albert-plus", *words]
         sys.modules["__main__"].__spec__ = None  # click would name it as the program
         vars(sys.modules["__main__"]).update(__package__=None)
-        from hf_albert_plus.cli import main as command
+        from hf_albert_plus.cli.app import main as command
 
         try:
             command()

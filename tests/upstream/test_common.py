@@ -10,9 +10,8 @@ from transformers.models.auto import modeling_auto
 from transformers.testing_utils import torch_device
 
 import hf_albert_plus
-from hf_albert_plus import AlbertPlusConfig
-
-from .conftest import load, why_unavailable
+from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
+from tests.support.common_tests import load, why_unavailable
 
 if reason := why_unavailable():
     pytest.skip(reason, allow_module_level=True)

@@ -1,17 +1,18 @@
-"""When a row may leave: what an exit's logits say, against a threshold.
+"""When a row may leave at an exit, and a classifier in torch whose batches shrink as rows leave.
 
 B rows, C classes, J exits with the last layer's classifier.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, get_args
 
 import torch
+from transformers.masking_utils import create_bidirectional_mask
 
 from ...errors import InvalidInput, check_known
+from ..settings import Kind
 
-Kind = Literal["entropy", "confidence", "patience"]
 # How far apart two predictions of a regression are the same (PABEE, section 3.3).
 TOLERANCE = 0.1
 
@@ -88,7 +89,7 @@ class Watch:
         return self.same_B >= criterion.threshold
 
     def keep(self, stays_B: torch.Tensor) -> None:
-        """The others have left."""
+        """Goes on with the rows that stay; the others have left."""
         if self.last is not None and self.same_B is not None:
             self.last, self.same_B = self.last[stays_B], self.same_B[stays_B]
 
@@ -108,4 +109,56 @@ def taken_exits(logits_JBC: torch.Tensor, criterion: Criterion) -> torch.Tensor:
     return taken_B
 
 
-__all__ = ["TOLERANCE", "Criterion", "Kind", "Watch", "confidence", "normalised_entropy", "taken_exits"]
+@dataclass(frozen=True)
+class Exited:
+    """What came out, in the caller's order.
+
+    Attributes:
+        logits_BC: of the exit that each row took.
+        layers_B: how many layers each row ran.
+    """
+
+    logits_BC: torch.Tensor
+    layers_B: torch.Tensor
+
+
+@torch.no_grad()
+def run_with_exits(model: Any, criterion: Criterion, **inputs: torch.Tensor) -> Exited:
+    """Runs a batch `[B, S]` through a classifier with exits. Layers compute the rows that are left and nothing else.
+
+    Raises:
+        InvalidInput: a model without exits, or a criterion that its task has no numbers for.
+    """
+    config = model.config
+    if not config.exit_layers:
+        raise InvalidInput(
+            "a model must have exits to leave by",
+            got="none",
+            repair="train some: albert-plus distill --method fastbert --student DIR …",
+        )
+    criterion.check(classes=config.num_labels)
+    encoder, watch = model.albert_plus.encoder, Watch(criterion)
+    ids_BS = inputs["input_ids"]
+    mask_BS = inputs.get("attention_mask", torch.ones_like(ids_BS))
+    hidden_BSH = model.albert_plus.embeddings(ids_BS, inputs.get("token_type_ids"), None, None)
+    rows_B = torch.arange(len(ids_BS), device=ids_BS.device)
+    logits_BC = hidden_BSH.new_empty(len(ids_BS), config.num_labels)
+    layers_B = torch.full_like(rows_B, config.num_hidden_layers)
+    mask: Any = create_bidirectional_mask(config=config, inputs_embeds=hidden_BSH, attention_mask=mask_BS)
+    done = 0
+    for exit_, depth in enumerate(config.exit_layers):
+        hidden_BSH, done = encoder.run(hidden_BSH, mask, done, depth), depth
+        said_BC = model.exit(exit_, hidden_BSH, mask_BS)
+        leaves_B = watch.may_leave(said_BC)
+        if not leaves_B.any():
+            continue
+        logits_BC[rows_B[leaves_B]], layers_B[rows_B[leaves_B]] = said_BC[leaves_B], depth
+        stays_B = ~leaves_B
+        rows_B, hidden_BSH, mask_BS = rows_B[stays_B], hidden_BSH[stays_B], mask_BS[stays_B]
+        watch.keep(stays_B)
+        if not len(rows_B):
+            return Exited(logits_BC, layers_B)
+        mask = create_bidirectional_mask(config=config, inputs_embeds=hidden_BSH, attention_mask=mask_BS)
+    hidden_BSH = encoder.run(hidden_BSH, mask, done)
+    logits_BC[rows_B] = model.exit(len(config.exit_layers), hidden_BSH)
+    return Exited(logits_BC, layers_B)

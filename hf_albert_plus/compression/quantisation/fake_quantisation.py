@@ -7,20 +7,20 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ... import processes
 from ...errors import InvalidInput
-from ...product_names import ProductNames, is_layer
-from .rounding import Grid, Steps, activation_levels, activation_scale, round_weight, weight_levels
-from .scheme import SCHEME, Product, Scheme
+from ...records import processes
+from ...records.files import SCHEME
+from .rounding import Grid, LevelSteps, activation_levels, activation_scale, round_weight, weight_levels
+from .scheme import Product, ProductNames, Scheme, is_layer
 
 
-class Calls:
-    """Who calls, and what was rounded already, in one pass through a model."""
+class RoundingPass:
+    """The state of one pass through a model: which layer calls, and which weights were rounded already."""
 
     def __init__(self, model: nn.Module):
         self._layers: list[str] = []
         self._names = ProductNames()
-        self._levels: dict[nn.Module, tuple[torch.Tensor, Steps]] = {}
+        self._levels: dict[nn.Module, tuple[torch.Tensor, LevelSteps]] = {}
         self._hooks = [model.register_forward_pre_hook(self._begin)]
         for path, module in model.named_modules():
             if is_layer(path):
@@ -31,8 +31,8 @@ class Calls:
         """The name of the product that a linear module is called for now."""
         return self._names.next([*self._layers, module])
 
-    def levels(self, module: Any) -> tuple[torch.Tensor, Steps]:
-        """The levels of a module's weight and what they stand for, found once a pass however many layers share it."""
+    def levels(self, module: Any) -> tuple[torch.Tensor, LevelSteps]:
+        """The levels of a module's weight and what they stand for, computed once a pass however many layers share it."""
         if module not in self._levels:
             self._levels[module] = weight_levels(module.weight, module.grid)
         return self._levels[module]
@@ -61,7 +61,7 @@ class FakeQuantisedLinear(nn.Module):
     """
 
     def __init__(
-        self, linear: nn.Linear, grid: Grid, *, path: str, products: Sequence[str], calls: Calls, decay: float
+        self, linear: nn.Linear, grid: Grid, *, path: str, products: Sequence[str], calls: RoundingPass, decay: float
     ):
         super().__init__()
         self.weight, self.bias, self.grid = linear.weight, linear.bias, grid
@@ -107,7 +107,7 @@ class FakeQuantisedEmbedding(nn.Module):
 
 
 class FakeQuantisation:
-    """A model under a scheme, until `remove`."""
+    """A model whose weights, tables and inputs are rounded, until `remove`."""
 
     def __init__(
         self,
@@ -117,7 +117,8 @@ class FakeQuantisation:
         others: Grid | None = None,
         decay: float = 0.9999,
     ):
-        """
+        """Puts rounding modules in the place of the model's own.
+
         Args:
             model: a classifier; modules that a plain call does not run stay as they are.
             weights: grids of linear modules by their paths.
@@ -128,7 +129,7 @@ class FakeQuantisation:
         self._originals: dict[str, nn.Module] = {}
         self._linears: dict[str, FakeQuantisedLinear] = {}
         self._tables: dict[str, FakeQuantisedEmbedding] = {}
-        self.calls = Calls(model)
+        self.calls = RoundingPass(model)
         products = self._products()
         for path, module in list(model.named_modules()):
             rounded: nn.Module
@@ -155,8 +156,8 @@ class FakeQuantisation:
             InvalidInput: a scheme of another model.
         """
         fake_quantisation = cls(model, weights=scheme.weights)
-        found = {name for module in fake_quantisation._linears.values() for name in module.index}
-        others = found ^ set(scheme.products) or set(fake_quantisation._linears) ^ set(scheme.weights)
+        products = {name for module in fake_quantisation._linears.values() for name in module.index}
+        others = products ^ set(scheme.products) or set(fake_quantisation._linears) ^ set(scheme.weights)
         if others:
             other = sorted(others)[0]
             raise InvalidInput(
@@ -172,7 +173,7 @@ class FakeQuantisation:
         return fake_quantisation
 
     def scheme(self) -> Scheme:
-        """What was found so far."""
+        """The grids of the model, with the ranges as they are now."""
         return Scheme(
             weights={path: module.grid for path, module in self._linears.items()},
             tables={path: module.grid for path, module in self._tables.items()},
@@ -191,10 +192,10 @@ class FakeQuantisation:
 
     def _products(self) -> dict[str, list[str]]:
         """Every linear module that runs, with the names of the products that it is called for."""
-        found: dict[str, list[str]] = {}
+        products: dict[str, list[str]] = {}
 
         def note(path: str) -> Any:
-            return lambda *_: found.setdefault(path, []).append(self.calls.next(path))
+            return lambda *_: products.setdefault(path, []).append(self.calls.next(path))
 
         linears = {path: module for path, module in self.model.named_modules() if isinstance(module, nn.Linear)}
         hooks = [module.register_forward_pre_hook(note(path)) for path, module in linears.items()]
@@ -205,7 +206,4 @@ class FakeQuantisation:
         self.model.train(was_training)
         for hook in hooks:
             hook.remove()
-        return found
-
-
-__all__ = ["FakeQuantisation", "FakeQuantisedEmbedding", "FakeQuantisedLinear"]
+        return products

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-BITS = (2, 3, 4, 8)
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -28,7 +26,7 @@ class Grid:
         return (-127, 127) if self.bits == 8 else (0, 2**self.bits - 1)
 
 
-class Steps(NamedTuple):
+class LevelSteps(NamedTuple):
     """How levels become values: `(level - zero) * scale`, of every row `[O, 1]`."""
 
     scale_O1: torch.Tensor
@@ -41,10 +39,10 @@ def row_groups(rows: int, groups: int | None) -> torch.Tensor:
     return torch.arange(rows) * count // rows
 
 
-def steps_of(weight_OI: torch.Tensor, grid: Grid) -> Steps:
+def steps_of(weight_OI: torch.Tensor, grid: Grid) -> LevelSteps:
     """Scales and zeros from the least and largest values of every group."""
     group_O = row_groups(len(weight_OI), grid.groups).to(weight_OI.device)
-    low_O, high_O = (found.float() for found in weight_OI.aminmax(dim=1))
+    low_O, high_O = (bound.float() for bound in weight_OI.aminmax(dim=1))
     groups = int(group_O[-1]) + 1
     low_G = low_O.new_zeros(groups).scatter_reduce(0, group_O, low_O, "amin", include_self=True)
     high_G = high_O.new_zeros(groups).scatter_reduce(0, group_O, high_O, "amax", include_self=True)
@@ -55,7 +53,7 @@ def steps_of(weight_OI: torch.Tensor, grid: Grid) -> Steps:
         scale_G = (high_G - low_G) / (most - least)
         zero_G = torch.where(scale_G > 0, (-low_G / scale_G).round(), 0)
     scale_G = torch.where(scale_G > 0, scale_G, 1.0)
-    return Steps(scale_G[group_O][:, None], zero_G[group_O][:, None])
+    return LevelSteps(scale_G[group_O][:, None], zero_G[group_O][:, None])
 
 
 class _Levels(torch.autograd.Function):
@@ -74,7 +72,7 @@ class _Levels(torch.autograd.Function):
         return gradients[0] / scale, None, None, None
 
 
-def weight_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, Steps]:
+def weight_levels(weight_OI: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, LevelSteps]:
     """The nearest levels, counted from their zero, and what they stand for: times the scale of their row they are the weight that runs. The
     gradient passes as if nothing were rounded (the straight-through estimator of Q8BERT, eq. 4)."""
     steps = steps_of(weight_OI.detach(), grid)
@@ -95,16 +93,3 @@ def activation_scale(amax: torch.Tensor) -> torch.Tensor:
 def activation_levels(hidden: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """The nearest multiples of `scale` that int8 has, -128 to 127 as ONNX saturates, as whole numbers in fp32; the gradient passes."""
     return _Levels.apply(hidden, scale, torch.zeros_like(scale), (-128, 127))
-
-
-__all__ = [
-    "BITS",
-    "Grid",
-    "Steps",
-    "activation_levels",
-    "activation_scale",
-    "round_weight",
-    "row_groups",
-    "steps_of",
-    "weight_levels",
-]

@@ -1,15 +1,22 @@
-"""How a model is quantised: the grid of every weight, and the range of every product's input. A JSON file beside the weights."""
+"""The scheme of a quantised model: the grid of every weight, and the range of every product's input, in a JSON file beside the weights.
+
+A weight product is named by its layer and module, as in `encoder.layers.3.attention.0.query`. A module that is called more than
+once without a layer of its own gets the number of the call: `pooler#2`. Graphs, errors, records and the ranges of activations
+all speak of products by these names.
+"""
 
 import math
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...errors import InvalidInput
-from ...files import read_json, write_json
-from .rounding import BITS, Grid
+from ...records.files import SCHEME, read_json, write_json
+from ..settings import BITS
+from .rounding import Grid
 
-SCHEME = "quantisation.json"
 _AGAIN = "train it again: albert-plus qat"
 
 
@@ -28,7 +35,8 @@ class Product:
 
 @dataclass(frozen=True)
 class Scheme:
-    """
+    """The grids and ranges of a model.
+
     Attributes:
         weights: path of a linear module -> its grid.
         tables: path of an embedding -> its grid.
@@ -52,7 +60,8 @@ class Scheme:
         return all(grid.bits == 8 for grid in self.weights.values())
 
     def check_int8(self) -> None:
-        """
+        """Refuses a scheme of fewer bits.
+
         Raises:
             InvalidInput: int8 products cannot run it.
         """
@@ -92,4 +101,34 @@ def read_scheme(directory: str | Path) -> Scheme | None:
     return scheme
 
 
-__all__ = ["SCHEME", "Product", "Scheme", "read_scheme"]
+_LAYER = re.compile(r"\.layers?\.\d+$")
+
+
+def is_layer(path: str) -> bool:
+    """Whether a module is a layer of an encoder."""
+    return _LAYER.search(path) is not None
+
+
+class ProductNames:
+    """Names the products of one pass through a model, in the order in which they run."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+
+    def next(self, modules: Sequence[str]) -> str:
+        """The name of the next product.
+
+        Args:
+            modules: paths of the modules that it runs in, outermost first, its own last.
+        """
+        leaf = modules[-1]
+        layer = next((path for path in modules if is_layer(path)), "")
+        name = leaf if not layer or leaf.startswith(f"{layer}.") else f"{layer}.{_below(leaf, layer)}"
+        self._calls[name] += 1
+        return name if self._calls[name] == 1 else f"{name}#{self._calls[name]}"
+
+
+def _below(leaf: str, layer: str) -> str:
+    """The part of a module's path past the path that holds the layers: `…encoder.ffn.0.output` -> `ffn.0.output`."""
+    holder = layer.rpartition(".")[0].rpartition(".")[0]
+    return leaf.removeprefix(f"{holder}.")

@@ -1,16 +1,57 @@
 """The stage that trains a classifier for the few bits in which it will run (Q8BERT, Q-BERT)."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ... import processes
-from ...finetune import task_rows
-from ...glue import Task, data_parent
-from ...records import CHECKPOINTS, Record, parent, run_stage
-from .curvature import blocks_of, sensitivity
-from .mixed import bits_under_budget, fake_quantise, measure, refuse_impossible
-from .packing import PACKED, write_packed
-from .settings import QatSettings
+from transformers import DataCollatorWithPadding, set_seed
+
+from ...checkpoints import check_trainable, load_classifier
+from ...conversion.models import to_albert_plus
+from ...records import processes
+from ...records.record import CHECKPOINTS, Record, parent
+from ...records.stage import run_stage
+from ...tasks.glue import Task
+from ...tasks.readers import data_parent
+from ...training.finetuning import task_rows
+from ...training.loop import TrainingResult, train
+from ..settings import QatSettings
+from .mixed_bits import bits_under_budget, blocks_of, fake_quantise, measure_curvatures, refuse_impossible, sensitivity
+from .packed_weights import PACKED, write_packed
+
+
+@dataclass(frozen=True)
+class QatResult:
+    """What came out of training for few bits.
+
+    Attributes:
+        training: what came out of the training loop.
+        parameters: of the classifier.
+        bits: the bits of every block.
+        curvatures: the curvatures that were measured of every block; None where one number of bits was given.
+        packed_bytes: size of the packed file.
+    """
+
+    training: TrainingResult
+    parameters: int
+    bits: dict[str, int]
+    curvatures: dict[str, list[float]] | None
+    packed_bytes: int
+
+    def describe(self) -> dict[str, Any]:
+        """The facts as a record has them: of curvatures the sensitivity that follows from them too."""
+        measured = (
+            None
+            if self.curvatures is None
+            else {name: [*values, sensitivity(values)] for name, values in self.curvatures.items()}
+        )
+        return {
+            **self.training.describe(),
+            "parameters": self.parameters,
+            "bits": self.bits,
+            **({} if measured is None else {"curvature": measured}),
+            "packed_bytes": self.packed_bytes,
+        }
 
 
 def qat(
@@ -27,30 +68,25 @@ def qat(
     """
 
     def work(directory: Path) -> dict[str, Any]:
-        from transformers import DataCollatorWithPadding, set_seed
-
-        from ...checkpoints import check_trainable, load_classifier
-        from ...conversion import to_albert_plus
-        from ...training import train
-
         set_seed(settings.seed)
         classifier: Any = to_albert_plus(load_classifier(model, option="--model", task=task))
         check_trainable(model, classifier.config, option="--model")
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         collator = DataCollatorWithPadding(tokenizer)
         blocks = blocks_of(classifier)
-        facts: dict[str, Any] = {}
+        curvatures: dict[str, list[float]] | None = None
         if settings.budget is None:
             bits = dict.fromkeys(blocks, settings.bits[0])
         else:
             budget = int(settings.budget * 1e6)
             refuse_impossible(classifier, blocks, settings, budget=budget)
             kept = directory / CHECKPOINTS / "curvature.json"
-            measured = processes.first_alone(lambda: measure(classifier, rows, collator, blocks, settings, kept=kept))
-            bits = bits_under_budget(classifier, blocks, measured, settings, budget=budget)
-            facts["curvature"] = {name: [*values, sensitivity(values)] for name, values in measured.items()}
+            curvatures = processes.first_alone(
+                lambda: measure_curvatures(classifier, rows, collator, blocks, settings, kept=kept)
+            )
+            bits = bits_under_budget(classifier, blocks, curvatures, settings, budget=budget)
         fake_quantisation = fake_quantise(classifier, blocks, bits, settings)
-        result = train(
+        training = train(
             classifier,
             rows=rows,
             collator=collator,
@@ -66,8 +102,15 @@ def qat(
             tokenizer.save_pretrained(directory)
             scheme.write(directory)
             write_packed(classifier, scheme, directory / PACKED)
-            facts["packed_bytes"] = (directory / PACKED).stat().st_size
-        return {**result, "parameters": classifier.num_parameters(), "bits": bits, **facts}
+        processes.wait()
+        result = QatResult(
+            training=training,
+            parameters=classifier.num_parameters(),
+            bits=bits,
+            curvatures=curvatures,
+            packed_bytes=(directory / PACKED).stat().st_size,
+        )
+        return result.describe()
 
     return run_stage(
         "qat",
@@ -77,6 +120,3 @@ def qat(
         work=work,
         resumable=True,
     )
-
-
-__all__ = ["qat"]

@@ -1,54 +1,97 @@
-"""The augmentation stage: GLUE-shaped data in, the same with copies of its training rows out."""
+"""The augmentation stage: GLUE-shaped data in, the same with copies of its training rows, some of their words replaced, out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput, check_values
-from ...files import late_errors
-from ...glue import Task, data_parent, load_split
-from ...glue.tsv import tsv_file
-from ...progress import track
-from ...records import Record, file_parent, parent, run_stage
-from .masked_words import MaskedWords
-from .word_replacement import Candidates, find_candidates, replace_in_row
-from .word_vectors import read_word_vectors
+from ...errors import InvalidInput
+from ...records.files import late_errors
+from ...records.progress import track
+from ...records.record import Record, file_parent, parent
+from ...records.stage import run_stage
+from ...tasks.glue import Task
+from ...tasks.readers import data_parent, load_split, tsv_file
+from ..settings import AugmentSettings
+from .candidates import NONE, MaskedLmCandidates, WordVectors, read_word_vectors
+from .words import split_words
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+# For each word of a text the words that may replace it.
+Candidates = Sequence[Sequence[str]]
+
+
+def find_candidates(
+    texts: list[str], *, masked_lm: MaskedLmCandidates | None, word_vectors: WordVectors | None, count: int
+) -> Callable[[str], Candidates]:
+    """The candidates of every word of the texts: the masked LM's, where it has none the nearest words'."""
+    likely = masked_lm.candidates(texts, count=count) if masked_lm is not None else {}
+    lower = masked_lm is not None and masked_lm.vocabulary.lower_cases
+
+    def of_masked_lm(text: str) -> list[list[str]]:
+        if masked_lm is None:
+            return [[] for _ in text.split()]
+        return [[masked_lm.vocabulary.words[i] for i in ids if i != NONE] for ids in likely[text].tolist()]
+
+    def stems(text: str) -> Iterator[str]:
+        return (word.stem.lower() if lower else word.stem for word in split_words(text))
+
+    others = {stem for text in texts for stem, own in zip(stems(text), of_masked_lm(text), strict=True) if not own}
+    nearest = word_vectors.nearest(others - {""}, count=count) if word_vectors is not None else {}
+
+    def candidates_of(text: str) -> Candidates:
+        return [own or nearest.get(stem, []) for stem, own in zip(stems(text), of_masked_lm(text), strict=True)]
+
+    return candidates_of
+
+
+def replace_words(text: str, candidates: Candidates, *, probability: float, random: Random) -> tuple[str, int]:
+    """A copy of a text whose words are replaced by one of their candidates with a probability, and how many words were."""
+    words = []
+    replaced = 0
+    for (stem, tail), options in zip(split_words(text), candidates, strict=True):
+        replace = bool(options) and random.random() < probability
+        words.append((random.choice(options) if replace else stem) + tail)
+        replaced += replace
+    return " ".join(words), replaced
+
+
+def replace_in_row(
+    row: dict[str, Any], candidates: dict[str, Candidates], *, probability: float, random: Random
+) -> tuple[dict[str, Any], int]:
+    """A copy of a row with words replaced in every text column, each independently of the others; and how many were."""
+    copy = dict(row)
+    replaced = 0
+    for column, of_text in candidates.items():
+        copy[column], count = replace_words(row[column], of_text, probability=probability, random=random)
+        replaced += count
+    return copy, replaced
+
 
 _ROWS_AT_A_TIME = 1000
 
 
 @dataclass(frozen=True)
-class AugmentSettings:
-    """How much is replaced. The defaults are TinyBERT's.
+class AugmentationResult:
+    """What came out of an augmentation, as a record has it.
 
     Attributes:
-        copies: of each row, N_a.
-        probability: of replacing a word that has candidates, p_t.
-        candidates: words that a replacement is drawn from, K.
+        rows: training rows that were read.
+        copies: rows that were added.
+        words: words of the rows.
+        words_with_candidates: share of them that could be replaced.
+        words_replaced: share of the copies' words that were.
     """
 
-    copies: int = 20
-    probability: float = 0.4
-    candidates: int = 15
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        check_values(
-            self,
-            ("copies", 1 <= self.copies <= 10_000, "at least 1 and at most 10,000", "20"),
-            ("probability", 0 < self.probability <= 1, "greater than 0 and at most 1", "0.4"),
-            ("candidates", 1 <= self.candidates <= 10_000, "at least 1 and at most 10,000", "15"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
-        )
-
-    def describe(self) -> dict[str, Any]:
-        return asdict(self)
+    rows: int
+    copies: int
+    words: int
+    words_with_candidates: float
+    words_replaced: float
 
 
 def augment(
@@ -88,14 +131,14 @@ def augment(
         texts = sorted({text for column in task.columns for text in rows[column]})
         candidates_of = find_candidates(
             texts,
-            masked_lm=MaskedWords(masked_lm) if masked_lm is not None else None,
+            masked_lm=MaskedLmCandidates(masked_lm) if masked_lm is not None else None,
             word_vectors=read_word_vectors(word_vectors) if word_vectors is not None else None,
             count=settings.candidates,
         )
         (directory / task.name).mkdir()
         copy_other_splits(data, task, directory / task.name)
         target = directory / task.name / "train-00000-of-00001.parquet"
-        return write_augmented(rows, target, task=task, candidates_of=candidates_of, settings=settings)
+        return asdict(write_augmented(rows, target, task=task, candidates_of=candidates_of, settings=settings))
 
     parents = {"data": data_parent(data, task)}
     if masked_lm is not None:
@@ -108,8 +151,8 @@ def augment(
 
 def write_augmented(
     rows: "Dataset", path: Path, *, task: Task, candidates_of: Callable[[str], Candidates], settings: AugmentSettings
-) -> dict[str, Any]:
-    """Writes each row and its copies, numbered anew, and returns the counts.
+) -> AugmentationResult:
+    """Writes each row and its copies, numbered anew.
 
     What is drawn for a row depends on the seed and on its place alone.
 
@@ -145,17 +188,17 @@ def write_augmented(
             got=f"none for the {words} words of {task.name}",
             repair="use ones of the data's language",
         )
-    return {
-        "rows": len(rows),
-        "copies": written - len(rows),
-        "words": words,
-        "words_with_candidates": round(with_candidates / words, 4),
-        "words_replaced": round(replaced / (words * settings.copies), 4),
-    }
+    return AugmentationResult(
+        rows=len(rows),
+        copies=written - len(rows),
+        words=words,
+        words_with_candidates=round(with_candidates / words, 4),
+        words_replaced=round(replaced / (words * settings.copies), 4),
+    )
 
 
 def copy_other_splits(data: str, task: Task, directory: Path) -> None:
-    """Copies the splits that nobody trains on, those that are there."""
+    """Copies the splits that nobody trains on, those that the data has."""
     root = Path(data)
     for split in task.sizes.keys() - {"train"}:
         files = [path for pattern in ("-*.parquet", ".parquet") for path in (root / task.name).glob(split + pattern)]
@@ -165,6 +208,3 @@ def copy_other_splits(data: str, task: Task, directory: Path) -> None:
             rows = load_split(data, task, split, labelled=False)
             with (directory / f"{split}-00000-of-00001.parquet").open("wb") as stream, late_errors(stream) as late:
                 rows.to_parquet(late)
-
-
-__all__ = ["AugmentSettings", "augment"]

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ...configuration_albert_plus import AlbertPlusConfig
-from ...conversion import CONVERTIBLE, FAMILIES
+from ...conversion.families import CONVERTIBLE, FAMILIES
 from ...errors import InvalidInput
 
 # Module of a layer by the names of this encoder -> the axis along which blocks of the hidden width lie.
@@ -108,6 +108,3 @@ def _blocks(matrix: torch.Tensor, axis: int, width: int) -> int:
 
 def _plain(name: str) -> str:
     return name.replace(".{a}", "").replace(".{f}", "")
-
-
-__all__ = ["ParameterPairs", "layer_matrices", "parameter_pairs"]

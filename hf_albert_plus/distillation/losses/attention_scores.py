@@ -2,8 +2,7 @@
 
 import torch
 
-from .reductions import mean_over_tokens, zero_padding
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens, zero_padding
 
 
 def attention_scores(query_BNSD: torch.Tensor, key_BNSD: torch.Tensor) -> torch.Tensor:
@@ -51,6 +50,3 @@ def attention_score_loss(student_BNSS: torch.Tensor, teacher_BNSS: torch.Tensor,
     sums_BS = difference.square().mean(dim=1).sum(dim=-1)
     keys_B1 = mask_BS.bool().sum(dim=1, keepdim=True).clamp(min=1)
     return mean_over_tokens(sums_BS / keys_B1, mask_BS)
-
-
-__all__ = ["attention_log_probabilities", "attention_score_loss", "attention_scores"]

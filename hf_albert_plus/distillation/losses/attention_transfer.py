@@ -3,8 +3,7 @@
 import torch
 
 from .attention_scores import attention_log_probabilities
-from .reductions import mean_over_tokens
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens
 
 
 def attention_transfer_loss(
@@ -27,6 +26,3 @@ def attention_transfer_loss(
     teacher = attention_log_probabilities(teacher_BNSS, mask_BS)
     entropy_BNS = -(teacher.exp() * student).sum(dim=-1)
     return mean_over_tokens(entropy_BNS.mean(dim=1), mask_BS)
-
-
-__all__ = ["attention_transfer_loss"]

@@ -3,8 +3,7 @@
 import torch
 from torch.nn.functional import cosine_similarity
 
-from .reductions import mean_over_tokens, zero_padding
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens, zero_padding
 
 
 def cosine_loss(student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
@@ -21,6 +20,3 @@ def cosine_loss(student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: t
     check_shapes(student_BSH=student_BSH, teacher_BSH=teacher_BSH, mask_BS=mask_BS)
     student, teacher = zero_padding(student_BSH, mask_BS), zero_padding(teacher_BSH, mask_BS)
     return mean_over_tokens(1 - cosine_similarity(student, teacher, dim=-1), mask_BS)
-
-
-__all__ = ["cosine_loss"]

@@ -4,8 +4,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ...pretraining.masking import IGNORED
-from .reductions import mean_over_tokens
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens
 
 
 def dual_vocabulary_loss(
@@ -39,6 +38,3 @@ def dual_vocabulary_loss(
         values_T = cross_entropy(logits_BSV[chosen_BS], labels_BS[chosen_BS], reduction="none")
         values_BS = values_BS.masked_scatter(chosen_BS, values_T)
     return mean_over_tokens(values_BS, labelled_BS)
-
-
-__all__ = ["dual_vocabulary_loss"]

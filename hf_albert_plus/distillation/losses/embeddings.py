@@ -23,6 +23,3 @@ def embedding_loss(
         InvalidInput: shapes that do not fit together, widths that differ after the projection among them.
     """
     return hidden_state_loss(student_BSE, teacher_BSE, mask_BS, projection=projection)
-
-
-__all__ = ["embedding_loss"]

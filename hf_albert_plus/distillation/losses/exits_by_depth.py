@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from ...errors import InvalidInput
-from .shapes import check_shapes
+from .reductions import check_shapes
 
 
 def exits_by_depth_loss(exits: Sequence[torch.Tensor], depths: Sequence[int], labels_B: torch.Tensor) -> torch.Tensor:
@@ -35,6 +35,3 @@ def exits_by_depth_loss(exits: Sequence[torch.Tensor], depths: Sequence[int], la
         else:
             losses.append(depth * torch.nn.functional.cross_entropy(exit_BC, labels_B.long()))
     return torch.stack(losses).sum() / sum(depths)
-
-
-__all__ = ["exits_by_depth_loss"]

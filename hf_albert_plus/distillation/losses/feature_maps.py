@@ -4,8 +4,7 @@ import torch
 from torch.nn.functional import layer_norm
 
 from .hidden_states import hidden_state_loss
-from .reductions import mean_over_tokens, zero_padding
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens, zero_padding
 
 # That of the reference code.
 EPSILON = 1e-12
@@ -50,6 +49,3 @@ def feature_statistics_losses(
     means_BS = student.mean(dim=-1) - teacher.mean(dim=-1)
     variances_BS = student.var(dim=-1, correction=0) - teacher.var(dim=-1, correction=0)
     return mean_over_tokens(means_BS.square(), mask_BS), mean_over_tokens(variances_BS.abs(), mask_BS)
-
-
-__all__ = ["feature_map_loss", "feature_statistics_losses"]

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import torch
 
 from ...errors import InvalidInput
-from .reductions import mean_over_tokens, zero_padding
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens, zero_padding
 
 Projection = Callable[[torch.Tensor], torch.Tensor]
 
@@ -42,6 +41,3 @@ def hidden_state_loss(
             repair=f"pass projection=torch.nn.Linear({widths[0]}, {widths[1]})",
         )
     return mean_over_tokens((projected - teacher).square().mean(dim=-1), mask_BS)
-
-
-__all__ = ["Projection", "hidden_state_loss"]

@@ -4,8 +4,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ...pretraining.masking import IGNORED
-from .reductions import mean_over_selected
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_selected
 
 
 def masked_lm_loss(logits_BSV: torch.Tensor, labels_BS: torch.Tensor) -> torch.Tensor:
@@ -25,6 +24,3 @@ def masked_lm_loss(logits_BSV: torch.Tensor, labels_BS: torch.Tensor) -> torch.T
     return mean_over_selected(
         cross_entropy(logits_BSV[labelled_BS], labels_BS[labelled_BS], reduction="none"), labelled_BS
     )
-
-
-__all__ = ["masked_lm_loss"]

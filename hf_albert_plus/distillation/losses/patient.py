@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import mse_loss, normalize
 
-from .shapes import check_shapes
+from .reductions import check_shapes
 
 
 def patient_loss(student_BMH: torch.Tensor, teacher_BMH: torch.Tensor, *, normalise: bool = True) -> torch.Tensor:
@@ -26,6 +26,3 @@ def patient_loss(student_BMH: torch.Tensor, teacher_BMH: torch.Tensor, *, normal
     if normalise:
         student_BMH, teacher_BMH = normalize(student_BMH, dim=-1), normalize(teacher_BMH, dim=-1)
     return mse_loss(student_BMH, teacher_BMH)
-
-
-__all__ = ["patient_loss"]

@@ -1,12 +1,46 @@
-"""One mean for every loss over tokens: over an example's real tokens, then over the batch.
+"""One mean for every loss over tokens: over an example's real tokens, then over the batch; and checks of the tensors that go in.
 
-The loss of a batch is the mean of the losses of its examples, so that neither padding, nor what else is in the batch,
-nor gradient accumulation, nor the number of processes changes it, as long as they split it evenly.
+The loss of a batch is the mean of the losses of its examples, so that neither padding, nor what else is in the batch, nor gradient
+accumulation, nor the number of processes changes it, as long as they split it evenly.
 """
 
 import torch
 
-from .shapes import check_shapes
+from ...errors import InvalidInput
+
+AXES = {
+    "B": ("batch", "give both models one batch"),
+    "C": ("classes", "use models with the same classes"),
+    "D": ("head width", "take both from one layer of one model"),
+    "H": ("hidden", "use models of one width, or hidden_state_loss with a projection"),
+    "M": ("layers", "pair every student layer with one teacher layer"),
+    "N": ("heads", "use models with as many heads, or relation_loss on states from split_heads"),
+    "S": ("sequence", "give both models one tokenised text, and its attention mask to the loss"),
+    "V": ("vocabulary", "use models with one vocabulary"),
+}
+
+
+def check_shapes(**tensors: torch.Tensor) -> None:
+    """Checks that tensors have the axes their names end in (`mask_BS`), with one size for each letter.
+
+    Raises:
+        InvalidInput: another number of axes, or two sizes for one letter.
+    """
+    seen: dict[str, tuple[str, int]] = {}
+    for name, tensor in tensors.items():
+        axes = name.rpartition("_")[2]
+        if tensor.ndim != len(axes):
+            words = ", ".join(AXES[axis][0] for axis in axes)
+            raise InvalidInput(
+                f"{name} must have {len(axes)} axes", got=f"shape {list(tensor.shape)}", repair=f"pass [{words}]"
+            )
+        for axis, size in zip(axes, tensor.shape, strict=True):
+            first, expected = seen.setdefault(axis, (name, size))
+            if size != expected:
+                words, repair = AXES[axis]
+                raise InvalidInput(
+                    f"{first} and {name} must agree in {axis} ({words})", got=f"{expected} and {size}", repair=repair
+                )
 
 
 def mean_over_tokens(values_BS: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
@@ -43,6 +77,3 @@ def zero_padding(states: torch.Tensor, mask_BS: torch.Tensor, *, sequence: int =
     shape = [1] * states.ndim
     shape[0], shape[sequence] = mask_BS.shape
     return states.masked_fill(~mask_BS.bool().view(shape), 0)
-
-
-__all__ = ["mean_over_selected", "mean_over_tokens", "zero_padding"]

@@ -5,10 +5,9 @@ from torch.nn.functional import kl_div
 
 from ...errors import InvalidInput
 from .attention_scores import attention_log_probabilities, attention_scores
-from .reductions import mean_over_tokens, zero_padding
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_tokens, zero_padding
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+StatePair = tuple[torch.Tensor, torch.Tensor]
 
 
 def split_heads(states_BNSD: torch.Tensor, relation_heads: int) -> torch.Tensor:
@@ -33,7 +32,7 @@ def split_heads(states_BNSD: torch.Tensor, relation_heads: int) -> torch.Tensor:
     return states_BSH.view(batch, sequence, relation_heads, width // relation_heads).transpose(1, 2)
 
 
-def relation_loss(student: Pair, teacher: Pair, mask_BS: torch.Tensor) -> torch.Tensor:
+def relation_loss(student: StatePair, teacher: StatePair, mask_BS: torch.Tensor) -> torch.Tensor:
     """Σ_key p_T · log(p_T / p_S) with p = softmax(left·rightᵀ / √D) over real keys, mean over relation heads and an
     example's real rows, then over the batch.
 
@@ -59,6 +58,3 @@ def _log_relation(left_BNSD: torch.Tensor, right_BNSD: torch.Tensor, mask_BS: to
     check_shapes(left_BNSD=left_BNSD, right_BNSD=right_BNSD, mask_BS=mask_BS)
     left, right = (zero_padding(states, mask_BS, sequence=2) for states in (left_BNSD, right_BNSD))
     return attention_log_probabilities(attention_scores(left, right), mask_BS)
-
-
-__all__ = ["Pair", "relation_loss", "split_heads"]

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import torch
 
 from ...errors import InvalidInput, suggest
-from .shapes import check_shapes
+from .reductions import check_shapes
 from .soft_targets import soft_target_loss
 
 Direction = Literal["final_exit", "exit_final"]
@@ -43,6 +43,3 @@ def self_distillation_loss(
         approximation, target = (exit_BC, final_BC) if direction == "final_exit" else (final_BC, exit_BC)
         losses.append(soft_target_loss(approximation, target, temperature=1))
     return torch.stack(losses).sum()
-
-
-__all__ = ["Direction", "self_distillation_loss"]

@@ -89,6 +89,3 @@ def _check_fit(
                 got=list(projection.shape),
                 repair="leave the parameter out, or split it into blocks that the projections fit",
             )
-
-
-__all__ = ["down_projection_loss", "up_projection_loss"]

@@ -4,8 +4,7 @@ import torch
 from torch.nn.functional import cross_entropy, kl_div, log_softmax, mse_loss
 
 from ...errors import InvalidInput
-from .reductions import mean_over_selected
-from .shapes import check_shapes
+from .reductions import check_shapes, mean_over_selected
 
 
 def soft_target_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temperature: float) -> torch.Tensor:
@@ -75,6 +74,3 @@ def _divergence(student_BC: torch.Tensor, teacher_BC: torch.Tensor, temperature:
 def _check_temperature(temperature: float) -> None:
     if not temperature > 0:
         raise InvalidInput("temperature must be greater than 0", got=temperature, repair="use temperature=2")
-
-
-__all__ = ["soft_cross_entropy_loss", "soft_target_loss", "token_soft_target_loss"]

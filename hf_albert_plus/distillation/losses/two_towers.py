@@ -28,6 +28,3 @@ def two_tower_loss(
         )
     soft_labels_B = (teacher_logits_B2 / temperature).softmax(dim=-1)[:, 1]
     return binary_cross_entropy_with_logits(student_logits_B / temperature, soft_labels_B) * temperature**2
-
-
-__all__ = ["two_tower_loss"]

@@ -1,0 +1,1 @@
+"""Latency of targets, in turns, and what explains it."""

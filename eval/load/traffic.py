@@ -1,0 +1,228 @@
+"""Real sentences as traffic, in MLPerf's three scenarios (Reddi et al., 2020, section 4).
+
+Single stream: one sentence at a time, the next as soon as one is answered. Offline: all at once, in the best batches.
+Server: they arrive by a Poisson process whether or not the last was answered; what waits is answered together.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy
+
+from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET
+from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.eval.batched_inference import Batching, predict
+from hf_albert_plus.eval.latency.timing import (
+    Player,
+    Timings,
+    WarmUp,
+    current_method,
+    elapsed_ms,
+    summarise,
+    take_turns,
+    warm,
+)
+from hf_albert_plus.eval.measured_documents import Cell
+from hf_albert_plus.eval.settings import BenchSettings
+from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.tasks.glue import Task
+from hf_albert_plus.tasks.readers import load_split
+from hf_albert_plus.tasks.rows import encode, load_tokenizer
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Scenario = Literal["single-stream", "offline", "server"]
+SCENARIOS: tuple[Scenario, ...] = ("single-stream", "offline", "server")
+_SERVER_ROUNDS = 6
+_OFFLINE_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Sentences of a task's first evaluation split, in the file's order."""
+
+    data: str
+    task: Task
+    max_length: int = 128
+
+    @cached_property
+    def rows(self) -> "Dataset":
+        return load_split(self.data, self.task, next(iter(self.task.rows.values())))
+
+
+class Client:
+    """A target with the traffic's sentences in its own tokens. Tokenisation is done before anything is timed."""
+
+    def __init__(self, target: Target, engine: Engine, traffic: Traffic):
+        self.target, self.engine = target, engine
+        self.tokenizer = load_tokenizer(target.directory, engine.config)
+        self.rows = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length).to_list()
+        self.lengths = [row["length"] for row in self.rows]
+        self.longest = int(numpy.argmax(self.lengths))
+
+    def answer(self, numbers: Sequence[int]) -> object:
+        """One batch of sentences, by their numbers."""
+        return self.engine(**pad_rows([self.rows[number % len(self.rows)] for number in numbers], self.tokenizer))
+
+    def answer_longest(self) -> object:
+        return self.answer([self.longest])
+
+
+def time_single_stream(clients: dict[str, Client], *, baseline: str, seconds: float, name: str) -> dict[str, Cell]:
+    """Label -> cell: latencies of single sentences. In a round every row answers the same ones."""
+    warm_up = {label: warm(client.answer_longest) for label, client in clients.items()}
+    slowest = max(of_label.call_ms for of_label in warm_up.values())
+    count = max(4, round(seconds * 1e3 / current_method().rounds / slowest))
+
+    def play(client: Client, turn: int) -> list[float]:
+        first = turn * count
+        return [elapsed_ms(partial(client.answer, [number])) for number in range(first, first + count)]
+
+    limit_s = current_method().patience * seconds * len(clients)
+    return _play(clients, play, warm_up, baseline=baseline, description=f"time {name}", limit_s=limit_s)
+
+
+def time_offline(
+    clients: dict[str, Client], *, baseline: str, seconds: float, name: str, threads: int | None
+) -> dict[str, Cell]:
+    """Label -> cell: milliseconds of whole passes over the sentences, batched by length, a batch on each core where the
+    runtime can."""
+    way = Batching()
+    loaded = {label: way.load(client.target, threads=threads) for label, client in clients.items()}
+    plans = {label: way.of(client.lengths) for label, client in clients.items()}
+
+    def run_pass(label: str) -> None:
+        (engine, streams), client = loaded[label], clients[label]
+        predict(engine, client.rows, client.tokenizer, plans[label], streams=streams, description=None)
+
+    warm_up = {label: warm(partial(run_pass, label), seconds=0) for label in clients}
+    slowest = max(of_label.call_ms for of_label in warm_up.values())
+    rounds = max(_OFFLINE_ROUNDS, min(current_method().rounds, round(seconds * 1e3 / slowest)))
+
+    def play(client: Client, _: int) -> list[float]:
+        return [elapsed_ms(partial(run_pass, client.target.label))]
+
+    sentences = len(next(iter(clients.values())).rows)
+    return _play(
+        clients,
+        play,
+        warm_up,
+        baseline=baseline,
+        description=f"time {name}",
+        rounds=rounds,
+        items=sentences,
+    )
+
+
+def time_server(
+    clients: dict[str, Client], *, baseline: str, seconds: float, rate: float, name: str
+) -> dict[str, Cell]:
+    """Label -> cell: milliseconds from a sentence's arrival to its answer, at `rate` sentences a second.
+
+    Every round is an open loop of its own with the same arrivals for every row.
+    """
+    BenchSettings(seconds=seconds, rate=(rate,))
+    warm_up = {label: warm(client.answer_longest) for label, client in clients.items()}
+    count = max(8, round(rate * seconds / _SERVER_ROUNDS))
+    batches: dict[str, list[int]] = {label: [] for label in clients}
+    spans: dict[str, float] = dict.fromkeys(clients, 0.0)
+
+    def play(client: Client, turn: int) -> list[float]:
+        arrivals = numpy.random.default_rng(turn).exponential(1 / rate, size=count).cumsum()
+        first = turn * count
+        loop = open_loop(
+            arrivals,
+            lengths=[client.lengths[(first + number) % len(client.lengths)] for number in range(count)],
+            answer=lambda numbers: client.answer([first + number for number in numbers]),
+        )
+        batches[client.target.label] += loop.batches
+        spans[client.target.label] += loop.seconds
+        return loop.latencies_ms
+
+    cells = _play(clients, play, warm_up, baseline=baseline, description=f"time {name}", rounds=_SERVER_ROUNDS)
+    answered_per_s = {label: round(cell.samples / spans[label], 2) for label, cell in cells.items()}
+    return {
+        label: replace(
+            cell,
+            items_per_s=answered_per_s[label],
+            mean_batch=round(float(numpy.mean(batches[label])), 2),
+            # Far under the rate of arrival, what is timed is a queue that grows for as long as one looks.
+            kept_up=answered_per_s[label] > 0.9 * rate,
+        )
+        for label, cell in cells.items()
+    }
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """What came of an open loop: milliseconds from arrival to answer, sizes of the batches, seconds from the first arrival on."""
+
+    latencies_ms: list[float]
+    batches: list[int]
+    seconds: float
+
+
+def open_loop(
+    arrivals: Sequence[float] | numpy.ndarray,
+    *,
+    lengths: Sequence[int],
+    answer: Callable[[list[int]], object],
+    budget: int = TOKEN_BUDGET,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> OpenLoop:
+    """Answers what has arrived, first come first served, together as far as the token budget goes.
+
+    Args:
+        arrivals: seconds after the start, ascending.
+        lengths: tokens of each.
+    """
+    start, done = clock(), 0
+    latencies: list[float] = []
+    batches: list[int] = []
+    while done < len(arrivals):
+        now = clock() - start
+        if arrivals[done] > now:
+            _wait(arrivals[done] - now, clock=clock, sleep=sleep)
+            continue
+        batch, longest = [done], lengths[done]
+        while (following := done + len(batch)) < len(arrivals) and arrivals[following] <= now:
+            longest = max(longest, lengths[following])
+            if longest * (len(batch) + 1) > budget:
+                break
+            batch.append(following)
+        answer(batch)
+        end = clock() - start
+        latencies += [(end - float(arrivals[number])) * 1e3 for number in batch]
+        batches.append(len(batch))
+        done += len(batch)
+    return OpenLoop(latencies, batches, clock() - start - float(arrivals[0]))
+
+
+def _wait(seconds: float, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    """Sleeps most of the time and looks at the clock for the rest: a sleep ends late."""
+    end = clock() + seconds
+    if seconds > 0.002:
+        sleep(seconds - 0.001)
+    while clock() < end:
+        sleep(0)
+
+
+def _play(
+    clients: dict[str, Client],
+    play: Callable[[Client, int], list[float]],
+    warm_up: dict[str, WarmUp],
+    *,
+    baseline: str,
+    items: int = 1,
+    **turns: Any,
+) -> dict[str, Cell]:
+    players: dict[str, Player] = {label: partial(play, client) for label, client in clients.items()}
+    settle = {label: client.answer_longest for label, client in clients.items()}
+    rounds = take_turns(players, settle=settle, baseline=baseline, **turns)
+    return summarise(Timings(rounds=rounds, warm_up=warm_up), baseline=baseline, items=items)

@@ -1,0 +1,1 @@
+"""What was measured, in words, tables, plots and cards."""

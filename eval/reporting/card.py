@@ -1,0 +1,244 @@
+"""Cards of classifiers: facts gathered from records and measurements, rendered by a template. What is missing reads "not measured"."""
+
+from pathlib import Path
+from typing import Any
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.measured_documents import Latency, Scores, to_json
+from hf_albert_plus.eval.reporting.presentation import difference_text, is_offline, metric_text, speedup_text
+from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
+from hf_albert_plus.records.record import training_record
+from hf_albert_plus.tasks.glue import get_task
+
+# Fields of a training's record, and what stands for one that an older record lacks.
+_TRAINING: dict[str, Any] = {
+    "stage": "", "command": "", "settings": {}, "parents": {}, "result": {}, "finished": "not recorded",
+}  # fmt: skip
+KIND = "card"
+_HUB_METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+
+
+def card_facts(
+    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str
+) -> dict[str, Any]:
+    """All that the card of one model of the table says, for one task, as a JSON-ready record.
+
+    Args:
+        name: the name its rows carry.
+        task_name: the GLUE task it is a classifier for.
+
+    Raises:
+        InvalidInput: the model directory that was scored is not there any more.
+    """
+    from hf_albert_plus.config_files import load_config
+
+    task = get_task(task_name)
+    rows = [row for row in table.rows if row.name == name and any(part in row.scores for part in task.rows)]
+    directory = Path(rows[0].scores[next(part for part in task.rows if part in rows[0].scores)].runs[0].directory)
+    if not directory.is_dir():
+        raise InvalidInput(
+            "a card needs the model directory that was scored",
+            got=f"{directory}, which is not there",
+            repair="run it in the folder in which albert-plus eval ran",
+        )
+    config = load_config(directory, option="a target")
+    training = training_record(directory)
+    document = next(document for document in scores if document.task == task_name)
+    return {
+        "kind": KIND,
+        "name": f"{name}-{task_name}",
+        "task": task_name,
+        "data_name": data_name,
+        "protocol": document.protocol,
+        "max_length": document.max_length,
+        "encoder": encoder_facts(config),
+        "parameters": parameter_facts(config),
+        "training": {key: training.get(key, absent) for key, absent in _TRAINING.items()} if training else {},
+        "scores": [_score(row, part, task) for row in rows for part in task.rows if part in row.scores],
+        "baseline": table.baseline,
+        "latency": [_latency(row, table) for row in rows],
+        "machine": to_json(latency.environment),
+    }
+
+
+def encoder_facts(config: Any) -> dict[str, Any]:
+    """What a card says of an encoder's shape."""
+    names = (
+        "model_type",
+        "num_hidden_layers",
+        "hidden_size",
+        "embedding_size",
+        "num_attention_heads",
+        "intermediate_size",
+    )
+    facts = {name: getattr(config, name) for name in names if getattr(config, name, None) is not None}
+    if config.model_type == "albert_plus":
+        facts |= {"attention_map": list(config.attention_map), "ffn_map": list(config.ffn_map)}
+        sizes = {name: getattr(config, name) for name in ("block_attention_heads", "block_intermediate_sizes")}
+        facts |= {name: value for name, value in sizes.items() if value is not None}
+        if config.exit_layers:
+            exits = ("exit_layers", "exit_head", "exit_criterion", "exit_threshold")
+            facts |= {name: getattr(config, name) for name in exits}
+    return facts
+
+
+def shape_words(encoder: dict[str, Any]) -> str:
+    """An ALBERT-plus encoder's sizes; where blocks have unlike ones, from the smallest to the largest."""
+
+    def size(blocks: str, field: str) -> str:
+        sizes = encoder.get(blocks) or [encoder[field]]
+        return str(sizes[0]) if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)}"
+
+    heads, width = (
+        size("block_attention_heads", "num_attention_heads"),
+        size("block_intermediate_sizes", "intermediate_size"),
+    )
+    return (
+        f"{encoder['num_hidden_layers']} layers, hidden size {encoder['hidden_size']}, embedding size {encoder['embedding_size']}, "
+        f"{heads} heads, feed-forward size {width}"
+    )
+
+
+def parameter_facts(config: Any) -> dict[str, dict[str, int]]:
+    """Parameters of every part, as stored and as they would be with nothing shared."""
+    from hf_albert_plus.eval.latency.costs import Arithmetic
+
+    return {
+        part: {"stored": stored, "effective": effective}
+        for part, (stored, effective) in Arithmetic(config).parts.items()
+    }
+
+
+def totals(parameters: dict[str, dict[str, int]]) -> dict[str, int]:
+    """The sums over all parts."""
+    return {kind: sum(part[kind] for part in parameters.values()) for kind in ("stored", "effective")}
+
+
+def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
+    score = row.scores[part]
+    layers = score.runs[0].average_layers
+    return {
+        "label": row.label,
+        "runtime": row.runtime,
+        "task": part,
+        "split": score.split,
+        "examples": score.examples,
+        "glue_examples": score.glue_examples,
+        "metrics": score.metrics,
+        "intervals": score.intervals,
+        "seeds": [run.seed for run in score.runs],
+        "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
+        "against_baseline": difference_text(row, part),
+        **({} if layers is None else {"average_layers": layers}),
+    }
+
+
+def _latency(row: Row, table: Table) -> dict[str, Any]:
+    cells = {}
+    for load in table.loads:
+        cell = row.timings.get(load)
+        if cell is None:
+            cells[load] = {"pace": NOT_MEASURED, "speedup": NOT_MEASURED}
+            continue
+        tails = f"{cell.p50_ms:.2f} / {cell.p95_ms:.2f} / {cell.p99_ms:.2f} ms"
+        pace = f"{cell.items_per_s:.0f} sentences/s" if is_offline(load) else tails
+        cells[load] = {"pace": pace, "speedup": speedup_text(row, load)}
+    return {"label": row.label, "runtime": row.runtime, "sizes": row.sizes, "loads": cells}
+
+
+def render_card(facts: dict[str, Any]) -> str:
+    """A card's Markdown, metadata with a model index before it."""
+    from hf_albert_plus.eval.reporting.templates import environment
+
+    task = get_task(facts["task"])
+    return (
+        environment()
+        .get_template("model_card.md.jinja")
+        .render(
+            **facts,
+            metadata=_metadata(facts),
+            task_facts=task,
+            diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
+            shape=shape_words(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
+            totals=totals(facts["parameters"]),
+            not_measured=NOT_MEASURED,
+        )
+    )
+
+
+def diagram(encoder: dict[str, Any]) -> str:
+    """Which block each layer runs, a letter a block."""
+    layers = encoder["num_hidden_layers"]
+    width = max(2, len(str(layers)), *(len(_letters(group)) for group in encoder["attention_map"] + encoder["ffn_map"]))
+    lines = [("layer", [str(layer + 1) for layer in range(layers)])]
+    for what, key in (("attention", "attention_map"), ("feed-forward", "ffn_map")):
+        lines.append((what, [_letters(group) for group in encoder[key]]))
+    return "\n".join(f"{what:<12} {' '.join(f'{cell:>{width}}' for cell in cells)}" for what, cells in lines)
+
+
+def _letters(group: int) -> str:
+    """0, 1, … -> A, B, …, Z, AA, …"""
+    letters = ""
+    while group >= 0:
+        letters = chr(ord("A") + group % 26) + letters
+        group = group // 26 - 1
+    return letters
+
+
+def _reported(facts: dict[str, Any]) -> list[tuple[dict[str, Any], str, float]]:
+    """The torch row's scores: what the Hub shows of the model."""
+    return [
+        (row, metric, points / 100)
+        for row in facts["scores"]
+        if row["runtime"] == "torch"
+        for metric, points in row["metrics"].items()
+        if points is not None
+    ]
+
+
+def _metadata(facts: dict[str, Any]) -> str:
+    """The card's YAML."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    data_name = facts["data_name"]
+    results = [
+        EvalResult(
+            task_type="text-classification",
+            dataset_type=data_name,
+            dataset_name=f"{data_name} {row['task']}",
+            dataset_config=facts["task"],
+            dataset_split=row["split"],
+            metric_type=_HUB_METRICS.get(metric, metric),
+            metric_value=round(value, 4),
+        )
+        for row, metric, value in _reported(facts)
+    ]
+    data = ModelCardData(
+        language="en",
+        library_name="transformers",
+        pipeline_tag="text-classification",
+        tags=["albert-plus", "onnx"],
+        datasets=[data_name] if "/" in data_name else None,
+        model_name=facts["name"] if results else None,
+        eval_results=results or None,
+    )
+    return data.to_yaml()
+
+
+def eval_results(facts: dict[str, Any]) -> str | None:
+    """The scores in the Hub's `.eval_results/*.yaml` form; None where the data set is none of the Hub's."""
+    import yaml
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    if "/" not in facts["data_name"]:
+        return None
+    entries = [
+        EvalResultEntry(
+            dataset_id=facts["data_name"],
+            task_id=facts["task"],
+            value=round(value, 4),
+            notes=f"{metric} on {row['split']}, {row['examples']} rows",
+        )
+        for row, metric, value in _reported(facts)
+    ]
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else None

@@ -1,0 +1,319 @@
+"""Scores of targets, or of files of predictions, on GLUE tasks: a stage, and the functions that it is made of."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+from transformers import PreTrainedTokenizerBase
+
+from hf_albert_plus.checkpoints import check_label_order
+from hf_albert_plus.config_files import load_config
+from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.runtime_files import model_hash
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
+from hf_albert_plus.eval.measured_documents import BatchingPace, Environment, ScoredRow, ScoredRun, Scores, to_json
+from hf_albert_plus.eval.metrics import Sample, compute_metrics, first_metric, intervals, predictions
+from hf_albert_plus.eval.predictions import as_numbers, read_predictions
+from hf_albert_plus.eval.settings import EvalSettings
+from hf_albert_plus.eval.targets import Target, target_parents
+from hf_albert_plus.heads import architecture_of, is_classifier
+from hf_albert_plus.machine import FORMAT
+from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.records.files import file_sha256, write_json
+from hf_albert_plus.records.record import Parent, Record, file_parent, training_record
+from hf_albert_plus.records.stage import run_stage
+from hf_albert_plus.tasks.glue import Task, get_task
+from hf_albert_plus.tasks.readers import data_parent, load_split
+from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
+
+SCORES = "scores.json"
+
+
+def score(
+    targets: list[Target],
+    *,
+    data: str,
+    task: Task,
+    output: Path,
+    settings: EvalSettings | None = None,
+    threads: int | None = None,
+) -> Record:
+    """The eval stage: writes `scores.json` and a record of it, or finds them written.
+
+    Args:
+        targets: those with one label are runs of one row.
+        data: folder or Hub id in the layout of nyu-mll/glue.
+    """
+    settings = settings or EvalSettings()
+    facts: dict[str, Any] = {"max_length": settings.max_length}
+    for name, usual in (("batching", EvalSettings.batching), ("rounds", EvalSettings.rounds)):
+        if getattr(settings, name) != usual:
+            facts[name] = getattr(settings, name)
+    return _score_stage(
+        output,
+        lambda: score_targets(targets, data=data, task=task, settings=settings, threads=threads),
+        settings={"task": task.name, **facts},
+        parents={**target_parents(targets), "data": data_parent(data, task)},
+    )
+
+
+def score_files(files: list[tuple[str, Path]], *, data: str, task: Task, output: Path) -> Record:
+    """The eval stage of prediction files, as `score` of targets.
+
+    Args:
+        files: (report row, file) pairs.
+    """
+    parents = {f"{row_name} {path.stem}": file_parent(path) for row_name, path in files}
+    return _score_stage(
+        output,
+        lambda: score_predictions(files, data=data, task=task),
+        settings={"task": task.name, "max_length": None},
+        parents={**parents, "data": data_parent(data, task)},
+    )
+
+
+def _score_stage(
+    output: Path, measure: Callable[[], Scores], *, settings: dict[str, Any], parents: dict[str, Parent]
+) -> Record:
+    def work(directory: Path) -> dict[str, Any]:
+        scores = measure()
+        write_json(directory / SCORES, to_json(scores))
+        return {f"{row.label} {row.task}": row.metrics for row in scores.rows}
+
+    return run_stage("eval", output, settings={**settings, "format": FORMAT}, parents=parents, work=work)
+
+
+def score_targets(
+    targets: list[Target],
+    *,
+    data: str,
+    task: Task,
+    settings: EvalSettings | None = None,
+    threads: int | None = None,
+) -> Scores:
+    """Scores every target on every evaluation split of a task.
+
+    Args:
+        targets: those with one label are runs of one row, such as the same training with other seeds.
+        settings: the first of its ways of batching gives the predictions that are scored; all are timed, in turns.
+
+    Returns:
+        A row for each label and split with its metrics in points (the median of its runs), their bootstrap intervals, and its
+        runs: predictions, metrics, seed, the model's hash, and the median seconds that inference took, tokenisation left out and
+        padding included; the layers that a row of text ran in the mean, where there are exits. The labels stand beside the rows.
+    """
+    settings = settings or EvalSettings()
+    ways = tuple(dict.fromkeys(map(parse_batching, settings.batching)))
+    _check_classifiers(targets, task, max_length=settings.max_length)
+    splits = {row_name: load_split(data, task, split) for row_name, split in task.rows.items()}
+    runs: dict[tuple[str, str], list[ScoredRun]] = {}
+    for target in targets:
+        engines = {way: way.load(target, threads=threads) for way in ways}
+        engine, _ = engines[ways[0]]
+        check_labels(engine, task)
+        tokenizer = load_tokenizer(target.directory, engine.config)
+        for row_name, split in splits.items():
+            encoded = encode(split, task, tokenizer, max_length=settings.max_length)
+            what = f"{target.label} {row_name}"
+            outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
+            run = _scored_run(target, engine, outputs, seconds, numpy.asarray(encoded["labels"]), task)
+            runs.setdefault((target.label, row_name), []).append(run)
+    named = {target.label: target for target in reversed(targets)}
+    references = {row_name: numpy.asarray(split["label"]) for row_name, split in splits.items()}
+    rows = [
+        _scored_row(of_label, references[row_name], task, row_name, label=label, name=named[label].name, runtime=named[label].runtime)
+        for (label, row_name), of_label in runs.items()
+    ]  # fmt: skip
+    return _document(task, data, references, rows, max_length=settings.max_length, threads=threads)
+
+
+def _check_classifiers(targets: list[Target], task: Task, *, max_length: int) -> None:
+    """Refuses targets that are no classifiers of a task, before any is opened."""
+    configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
+    for directory, config in configs.items():
+        architecture = architecture_of(config)
+        if not is_classifier(config):
+            raise InvalidInput(
+                "a target must be a sequence classifier",
+                got=f"{architecture} in {directory}",
+                repair="fine-tune it first (albert-plus finetune)",
+            )
+        fits_positions(config, max_length)
+        check_label_order(config, task, option=str(directory))
+
+
+def _scored_run(
+    target: Target,
+    engine: Engine,
+    outputs: Outputs,
+    seconds: dict[str, list[float]],
+    labels: numpy.ndarray,
+    task: Task,
+) -> ScoredRun:
+    """The run of a target, from its outputs and the seconds of each way of batching, the first way's outputs being those."""
+    predicted = predictions(outputs.logits, task)
+    return ScoredRun(
+        directory=str(target.directory),
+        seed=training_record(target.directory).get("settings", {}).get("seed"),
+        metrics=compute_metrics(predicted, labels, task),
+        seconds=round(float(numpy.median(next(iter(seconds.values())))), 3),
+        throughput=[
+            BatchingPace(
+                batching=way,
+                sentences_per_s=round(len(labels) / float(numpy.median(taken)), 1),
+                seconds=[round(value, 4) for value in taken],
+            )
+            for way, taken in seconds.items()
+        ],
+        model_sha256=model_hash(target.directory, target.runtime),
+        architecture_sha256=architecture_hash(engine),
+        predictions=as_numbers(predicted, task),
+        average_layers=None if outputs.layers is None else round(float(outputs.layers.mean()), 4),
+    )
+
+
+def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -> Scores:
+    """Scores prediction files (see `read_predictions`) as `score_targets` does models.
+
+    Args:
+        files: (report row, file) pairs; the report rows of MNLI are `mnli` and `mnli-mm`.
+    """
+    rows, references = [], {}
+    for row_name, path in files:
+        if row_name not in task.rows:
+            raise InvalidInput(
+                f"--predictions must name a row of {task.name}",
+                got=repr(row_name),
+                repair=f"use {' or '.join(f'{row}=FILE' for row in task.rows)}",
+            )
+        labels = numpy.asarray(load_split(data, task, task.rows[row_name])["label"])
+        references[row_name] = labels
+        predicted = read_predictions(path, task)
+        run = ScoredRun(
+            directory=str(path),
+            seed=None,
+            metrics=compute_metrics(predicted, labels, task),
+            model_sha256=file_sha256(path),
+            architecture_sha256="",
+            predictions=as_numbers(predicted, task),
+        )
+        rows.append(_scored_row([run], labels, task, row_name, label=path.stem, name=path.stem, runtime="predictions"))
+    return _document(task, data, references, rows, max_length=None, threads=None)
+
+
+def _scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_name: str, **named: str) -> ScoredRow:
+    """A row with the median, the range and the interval of each metric over its runs."""
+    values = {name: [run.metrics[name] for run in runs] for name in task.metrics}
+    known = {name: [value for value in of_runs if value is not None] for name, of_runs in values.items()}
+    defined = {name: known[name] if len(known[name]) == len(runs) else None for name in values}
+    split = task.rows[row_name]
+    return ScoredRow(
+        **named,
+        task=row_name,
+        split=split,
+        examples=len(labels),
+        glue_examples=task.sizes[split],
+        metrics={name: None if points is None else float(numpy.median(points)) for name, points in defined.items()},
+        spread={name: None if points is None else [min(points), max(points)] for name, points in defined.items()},
+        intervals=intervals(sample(runs, labels), task),
+        runs=runs,
+    )
+
+
+def sample(runs: list[ScoredRun], labels: Any) -> Sample:
+    """The predictions of a row's runs, for a bootstrap."""
+    return Sample(numpy.array([run.predictions for run in runs]), numpy.asarray(labels))
+
+
+def _document(
+    task: Task,
+    data: str,
+    references: dict[str, numpy.ndarray],
+    rows: list[ScoredRow],
+    *,
+    max_length: int | None,
+    threads: int | None,
+) -> Scores:
+    return Scores(
+        task=task.name,
+        protocol=task.protocol,
+        data=data_parent(data, task),
+        max_length=max_length,
+        references={row_name: as_numbers(labels, task) for row_name, labels in references.items()},
+        rows=rows,
+        environment=Environment.here(threads=threads),
+    )
+
+
+def scorer_for(task: str, data: str, *, max_length: int = 128) -> Callable[[Engine], float]:
+    """What scores an engine on a task's validation split, by the task's first metric: for `export(…, scorer=…)`.
+
+    Args:
+        task: name of a GLUE task.
+        data: folder or Hub id in the layout of nyu-mll/glue.
+        max_length: longest input in tokens; fewer where a model has fewer positions.
+    """
+    chosen = get_task(task)
+    EvalSettings(max_length=max_length)
+
+    def score_one(engine: Engine) -> float:
+        longest = min(max_length, longest_input(engine.config))
+        return score_engine(engine, data=data, task=chosen, max_length=longest)
+
+    return score_one
+
+
+def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128) -> float:
+    """Points of a task's first metric on its first evaluation split, 0 where it is not defined.
+
+    Raises:
+        InvalidInput: the engine is no classifier of the task.
+    """
+    tokenizer = tokenizer_for(engine, task, max_length=max_length)
+    encoded = encode(load_split(data, task, next(iter(task.rows.values()))), task, tokenizer, max_length=max_length)
+    logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
+    return first_metric(logits, encoded["labels"], task)
+
+
+def tokenizer_for(engine: Engine, task: Task, *, max_length: int) -> PreTrainedTokenizerBase:
+    """An engine's tokenizer, once it is sure to be a classifier of a task.
+
+    Raises:
+        InvalidInput: other labels, or in another order; or fewer positions than `max_length`.
+    """
+    check_labels(engine, task)
+    check_label_order(engine.config, task, option=str(engine.directory))
+    fits_positions(engine.config, max_length)
+    return load_tokenizer(engine.directory, engine.config)
+
+
+def check_labels(engine: Engine, task: Task) -> None:
+    """Refuses an engine with another number of labels than a task has."""
+    architecture = architecture_of(engine.config)
+    if not is_classifier(engine.config) or engine.config.num_labels != task.num_labels:
+        raise InvalidInput(
+            f"a target for {task.name} must have {task.num_labels} labels",
+            got=f"{architecture} with {engine.config.num_labels} in {engine.file}",
+            repair="score it on the task it was fine-tuned on",
+        )
+
+
+def architecture_hash(engine: Engine) -> str:
+    """Hash of the config fields that decide the computation, labels left out: the models of several tasks that share
+    one are timed once."""
+    ignored = {
+        "id2label",
+        "label2id",
+        "problem_type",
+        "num_labels",
+        "architectures",
+        "_name_or_path",
+        "transformers_version",
+        "dtype",
+    }
+    fields = {name: value for name, value in engine.config.to_dict().items() if name not in ignored}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Graphs of encoders with exits."""

@@ -1,0 +1,1 @@
+"""Graphs in other precisions than fp32."""

@@ -1,0 +1,68 @@
+"""The settings of batch scoring: what is read of the inputs, and in which portions it is scored."""
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from ..engines.batch_plans import TOKEN_BUDGET
+from ..errors import InvalidInput, check_values
+from ..option import Option, PythonOnly
+
+# Columns of the output that no kept one may be called.
+OWN_COLUMNS = ("file", "row", "label", "score", "scores", "tokens", "truncated")
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What is read of the inputs, and how it is scored."""
+
+    text_column: Annotated[str, Option("Column of the text; what lines of plain text are called.")] = "text"
+    pair_column: Annotated[str | None, Option("Column of the text that is read with it.")] = None
+    keep: Annotated[
+        tuple[str, ...],
+        Option("Column to copy into the output, as NAME. Repeat for several.", metavar="COLUMN[=NAME]"),
+    ] = ()
+    max_length: Annotated[int | None, Option("Tokens of a text; the rest is cut. Default: the model's positions.")] = (
+        None
+    )
+    token_budget: Annotated[int, Option("Tokens a batch, padding included.")] = TOKEN_BUDGET
+    part_rows: Annotated[int, Option("Rows that are written together, and begun again if a worker dies.")] = 8192
+    part_bytes: Annotated[int, PythonOnly("their size, about; it bounds the memory of a part")] = 32 << 20
+
+    def __post_init__(self) -> None:
+        check_values(
+            self,
+            ("max_length", self.max_length is None or self.max_length >= 4, "at least 4", "128"),
+            (
+                "token_budget",
+                1 <= self.token_budget <= 1 << 24,
+                f"at least 1 and at most {1 << 24:,}",
+                str(TOKEN_BUDGET),
+            ),
+            ("part_rows", 1 <= self.part_rows <= 1 << 31, f"at least 1 and at most {1 << 31:,}", "8192"),
+            ("part_bytes", self.part_bytes >= 1, "at least 1", str(32 << 20)),
+        )
+        taken = list(OWN_COLUMNS)
+        for source, name in self.kept.items():
+            if name in taken:
+                raise InvalidInput(
+                    "--keep must not give two columns of the output one name", got=repr(name), repair=f"call it otherwise: --keep {source}=OTHER"
+                )  # fmt: skip
+            taken.append(name)
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """Column of the input -> its name in the output."""
+        pairs = [text.partition("=") for text in self.keep]
+        return {source: name or source for source, _, name in pairs}
+
+    @property
+    def text_columns(self) -> list[str]:
+        return [self.text_column] if self.pair_column is None else [self.text_column, self.pair_column]
+
+    @property
+    def columns(self) -> list[str]:
+        """All that are read."""
+        return list(dict.fromkeys([*self.text_columns, *self.kept]))
+
+    def describe(self) -> dict[str, Any]:
+        return {**asdict(self), "keep": list(self.keep)}

@@ -1,0 +1,116 @@
+"""The members of `bench` that time more than an engine: the steps of pretraining, and a server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hf_albert_plus.eval.settings import BenchSettings, ServedSettings
+
+from ..hub_connection import check_data
+from ..tasks.glue import get_task
+from ..training.settings import Precision, trains_in_bf16
+from . import options as o
+from .console import notes, print_rows, start
+from .settings_options import with_settings
+
+
+def bench_pretrain(
+    corpus: Annotated[Path, typer.Option(help="Directory of albert-plus corpus build.")],
+    variant: Annotated[
+        str, typer.Option(help="Architecture, one that transformers' ALBERT can compute.")
+    ] = "albert-base-v2",
+    set_: o.Set = None,
+    batch_size: Annotated[int, typer.Option(help="Examples of a padded batch, rows of a packed one.")] = 16,
+    precision: Annotated[Precision, typer.Option(help="auto takes bf16 where the hardware multiplies it.")] = "auto",
+    seconds: Annotated[float, typer.Option(help="Least measured time of each row.")] = 20.0,
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Time steps of pretraining on the CPU against transformers' own AlbertForPreTraining with its padded collator, in turns."""
+    BenchSettings(seconds=seconds)
+    from hf_albert_plus.eval.latency.pretraining_step import bench_pretraining
+
+    from ..config_building import parse_settings
+    from ..records.files import write_json
+    from ..variants import get_variant
+
+    start(threads)
+    fields = {**get_variant(variant).fields, **parse_settings(set_ or [])}
+    document = bench_pretraining(
+        corpus,
+        fields=fields,
+        batch_size=batch_size,
+        bf16=trains_in_bf16(precision),
+        seconds=seconds,
+        threads=threads,
+    )
+    if json_file is not None:
+        write_json(json_file, document)
+    print_rows(
+        ["step", "tokens/s", "speedup", "95 %", "of attainable arithmetic"],
+        [
+            [
+                row["label"], f"{row['tokens_per_s']:,}", f"{row['speedup']:.2f}x",
+                "{:.2f}-{:.2f}".format(*row["speedup_interval"]), f"{row['share_of_ceiling']:.0f} %",
+            ]
+            for row in document["rows"]
+        ],
+        title=f"{document['parameters']:,} parameters, {document['precision']}, ceiling "
+        f"{document['ceiling']['gops_per_s']:,.0f} Gop/s ({document['ceiling']['library']})",
+    )  # fmt: skip
+
+
+@with_settings
+def bench_serve(
+    target: Annotated[str, typer.Argument(metavar="DIR[:ENGINE]", help="A classifier, as DIR:onnx-int8.")],
+    data: o.Data,
+    task: o.TaskName,
+    settings: ServedSettings,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Start a server and time it against the engine alone, in turns, on a task's sentences; then the latency of its requests."""
+    chosen = get_task(task)
+    check_data(data)
+    from hf_albert_plus.eval.load.served import BARE, SERVED, bench_served
+    from hf_albert_plus.eval.load.traffic import Traffic
+    from hf_albert_plus.eval.targets import parse_target
+
+    from ..records.files import write_json
+
+    start(None)
+    traffic = Traffic(data=data, task=chosen, max_length=settings.max_length)
+    document = bench_served(
+        parse_target(target),
+        traffic,
+        texts=settings.texts,
+        clients=settings.clients,
+        seconds=settings.seconds,
+        wait_ms=settings.wait_ms,
+    )
+    if json_file is not None:
+        write_json(json_file, document)
+    throughput = document["throughput"]
+    print_rows(
+        ["throughput", "sentences/s", "of the engine", "95 %"],
+        [
+            [
+                label, f"{cell['items_per_s']:,.0f}", f"{100 * cell['speedup']:.1f} %",
+                "{:.1f}-{:.1f} %".format(*(100 * end for end in cell["speedup_interval"])),
+            ]
+            for label, cell in ((label, throughput[label]) for label in (BARE, SERVED))
+        ],
+        title=f"{settings.texts} sentences a request, {settings.clients} clients, {document['streams']} cores",
+    )  # fmt: skip
+    print_rows(
+        ["requests", "p50 ms", "p95 ms", "p99 ms", "max ms"],
+        [
+            [name, *(f"{cell[column]:.2f}" for column in ("p50_ms", "p95_ms", "p99_ms", "max_ms"))]
+            for name, cell in (
+                ("one at a time", document["one_at_a_time"]),
+                (f"{document['half_pace']['requests_per_s']:.1f} a second", document["half_pace"]),
+            )
+        ],
+    )
+    print_rows(["processor time"], [[part, f"{100 * share:.0f} %"] for part, share in document["cpu_split"].items()])
+    notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)

@@ -1,0 +1,65 @@
+"""The verb that scores files, however many and however large."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..batch_scoring.settings import ScoreSettings
+from . import options as o
+from .console import done, notes, quiet_libraries
+from .settings_options import with_settings
+
+
+@with_settings
+def score(
+    inputs: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            help="File, or a quoted pattern: .parquet, .jsonl (an object a line), .txt (a text a line). Repeat for several.",
+        ),
+    ],
+    engine: Annotated[
+        str,
+        typer.Option(metavar="DIR[:ENGINE]", help="A classifier. ENGINE by default onnx-int8, else onnx, else torch."),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "--out", help="Directory to make. Run again with the same one to go on.", **o.OUTPUT),
+    ],
+    settings: ScoreSettings,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=4096, help="Of a worker. Default: this machine's; on a cluster, those of the smallest node."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Processes. Default: 1; on a cluster, as many as fit.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Ray cluster to join, as auto. Its nodes share the files under the same paths. Default: this machine."
+        ),
+    ] = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Score every row of files with a classifier, into Parquet: label, score, all scores, tokens, and whether it was cut.
+
+    OUTPUT/scores has a row for each row of the inputs, in their order, with its file and its number there, from 0.
+
+    A killed run goes on when it is run again, with what is missing and with files that have changed.
+    """
+    from ..batch_scoring.distribution import WorkerPool
+    from ..batch_scoring.stage import score as stage
+    from ..engines.artefacts import directory_and_runtime
+
+    quiet_libraries()
+    directory, runtime = directory_and_runtime(engine)
+    record = stage(
+        inputs, engine=Path(directory), runtime=runtime, output=output, settings=settings,
+        pool=WorkerPool(address=address, workers=workers, cores=cores), tell=lambda text: notes.print(text, markup=False),
+    )  # fmt: skip
+    done(record, output, as_json=as_json)

@@ -1,0 +1,136 @@
+"""The verbs that take parts of a model away."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..compression.settings import CalibrateSettings, PruneSettings, QatSettings, SparsifySettings
+from ..hub_connection import check_data, check_model
+from ..tasks.glue import get_task
+from . import options as o
+from .console import done, notes, start
+from .settings_options import Fields, with_settings
+
+Model = Annotated[str, typer.Option(help="Directory or Hub id of a classifier.")]
+# What these verbs train with; warm-up and decay are as they are.
+AS_PLAIN = Fields(without=("warmup", "weight_decay"))
+
+
+@with_settings
+def prune(
+    model: Model,
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    settings: Annotated[PruneSettings, AS_PLAIN],
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Remove the heads and feed-forward columns that matter least: fewer weights, and less to compute.
+
+    Then recover: albert-plus distill --student OUT --teacher MODEL.
+    """
+    chosen = get_task(task)
+    check_model(model, option="--model")
+    check_data(data)
+    from ..compression.pruning import prune as stage
+
+    start(threads)
+    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+
+
+@with_settings
+def calibrate(
+    model: Annotated[Path, typer.Option(help="Directory of a classifier with exits.")],
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    settings: CalibrateSettings,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Find the earliest exits at which a classifier loses no more than it may."""
+    chosen = get_task(task)
+    check_data(data)
+    from hf_albert_plus.eval.metrics import first_metric
+    from hf_albert_plus.eval.reporting.plots import depth_svg
+
+    from ..compression.exits.stage import calibrate_exits
+
+    start(threads)
+    record = calibrate_exits(
+        model, data=data, task=chosen, output=out, settings=settings,
+        score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen), plot=depth_svg,
+    )  # fmt: skip
+    if not as_json:
+        _print_exits(record.result, max_drop=settings.max_drop)
+    done(record, out, as_json=as_json)
+
+
+def _print_exits(result: dict[str, Any], *, max_drop: float) -> None:
+    said = ", ".join(f"{layer}: {points:.1f}" for layer, points in result["score_of_exit"].items())
+    notes.print(f"were all rows to leave after layer {said}")
+    *kept, depth = result["layers"]
+    notes.print(f"exits kept: after layer {', '.join(map(str, kept))}")
+    if result["cost"] >= depth:
+        notes.print("[yellow]leaving saves nothing: train the exits longer, or allow a larger --max-drop[/yellow]")
+    for name in ("found_on", "others"):
+        facts = result[name]
+        if facts:
+            notes.print(
+                f"{name.replace('_', ' ')} {facts['rows']} rows: {facts['average_layers']:.2f} of {depth} layers, "
+                f"score {facts['score']:.2f} (all layers {facts['full_score']:.2f})"
+            )
+    lost = result["others"]
+    if lost and lost["full_score"] - lost["score"] > max_drop:
+        notes.print(
+            f"[yellow]the others lose more than --max-drop {max_drop:g}: use a smaller one, or more rows[/yellow]"
+        )
+
+
+@with_settings
+def sparsify(
+    model: Model,
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    settings: Annotated[SparsifySettings, AS_PLAIN],
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Fine-tune with the smallest weights of every matrix at zero. It runs no faster: products multiply by zeros too."""
+    chosen = get_task(task)
+    check_model(model, option="--model")
+    check_data(data)
+    from ..compression.sparsity import sparsify as stage
+
+    start(threads)
+    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+
+
+@with_settings
+def qat(
+    model: Annotated[str, typer.Option(help="Directory or Hub id of a classifier, or of an encoder.")],
+    data: o.Data,
+    task: o.TaskName,
+    out: o.Out,
+    settings: Annotated[QatSettings, AS_PLAIN],
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Train for the few bits in which a model will run: 8 (Q8BERT), fewer, or as many for each block as a budget allows (Q-BERT).
+
+    Then: albert-plus export OUT --to onnx-int8, or onnx-nbits for fewer than 8.
+    """
+    chosen = get_task(task)
+    check_model(model, option="--model")
+    check_data(data)
+    from ..compression.quantisation.stage import qat as stage
+
+    start(threads)
+    record = stage(model, data=data, task=chosen, output=out, settings=settings)
+    if not as_json and "curvature" in record.result:
+        for block, chosen_bits in record.result["bits"].items():
+            notes.print(f"{block}: {chosen_bits} bits, sensitivity {record.result['curvature'][block][-1]:.3g}")
+    done(record, out, as_json=as_json)

@@ -1,0 +1,234 @@
+"""The verbs that score: on labelled splits, for the benchmark's server, and two towers as a search engine."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hf_albert_plus.eval.settings import EvalSettings
+
+from ..errors import InvalidInput, suggest
+from ..hub_connection import check_data
+from ..tasks.glue import get_task
+from . import options as o
+from .console import notes, print_json, print_rows, start
+from .settings_options import Fields, with_settings
+
+if TYPE_CHECKING:
+    from hf_albert_plus.eval.measured_documents import ScoredRow, Scores
+
+    from ..tasks.glue import Task
+
+
+@with_settings
+def evaluate(
+    task: o.TaskName,
+    data: o.Data,
+    settings: EvalSettings,
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...",
+            help="DIR (torch) or DIR:RUNTIME, as DIR:onnx-int8. Several NAME=DIR:RUNTIME of one NAME are one row's seeds.",
+        ),
+    ] = None,
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ROW=]FILE",
+            help="Score this file of index<TAB>prediction instead; mnli-mm=FILE for MNLI's other half.",
+        ),
+    ] = None,
+    save_predictions: Annotated[
+        Path | None, typer.Option(help="Also write each target's predictions into this folder.", **o.OUTPUT)
+    ] = None,
+    out: o.RecordOut = None,
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Score targets, or files of predictions, on a GLUE task's validation split, with intervals."""
+    from ..tasks.glue import get_task
+
+    chosen = get_task(task)
+    if bool(targets) == bool(predictions):
+        raise InvalidInput(
+            "eval scores targets or --predictions",
+            got="both" if targets else "neither",
+            repair="give one: albert-plus eval DIR:onnx-int8 --task sst2 --data nyu-mll/glue",
+        )
+    from hf_albert_plus.eval import scoring
+    from hf_albert_plus.eval.batched_inference import parse_batching
+    from hf_albert_plus.eval.measured_documents import read_scores, to_json
+    from hf_albert_plus.eval.targets import parse_targets
+
+    from ..records.files import write_json
+
+    if predictions:
+        files = [_row_file(text, next(iter(chosen.rows))) for text in predictions]
+        if out is None:
+            scores = scoring.score_predictions(files, data=data, task=chosen)
+        else:
+            scoring.score_files(files, data=data, task=chosen, output=out)
+    else:
+        parsed = parse_targets(targets or [], runs=True)
+        for text in settings.batching:
+            parse_batching(text)
+        start(threads)
+        options: dict[str, Any] = {"data": data, "task": chosen, "settings": settings, "threads": threads}
+        if out is None:
+            scores = scoring.score_targets(parsed, **options)
+        else:
+            scoring.score(parsed, output=out, **options)
+    if out is not None:
+        scores = read_scores(out / scoring.SCORES)
+    if save_predictions is not None:
+        _save(scores, save_predictions, chosen)
+    if json_file is not None:
+        write_json(json_file, to_json(scores))
+    _print(scores, chosen)
+
+
+def _row_file(text: str, first: str) -> tuple[str, Path]:
+    row, equals, path = text.partition("=")
+    return (row, Path(path)) if equals and not Path(text).exists() else (first, Path(text))
+
+
+def _save(scores: "Scores", folder: Path, task: "Task") -> None:
+    import numpy
+
+    from hf_albert_plus.eval.predictions import write_predictions
+
+    for row in scores.rows:
+        for number, run in enumerate(row.runs, start=1):
+            of_run = f"-{number}" if len(row.runs) > 1 else ""
+            path = folder / f"{row.task}-{row.name}-{row.runtime}{of_run}.tsv"
+            write_predictions(path, numpy.asarray(run.predictions), task)
+
+
+def _print(scores: "Scores", task: "Task") -> None:
+    ways = list(dict.fromkeys(way.batching for row in scores.rows for way in row.runs[0].throughput or ()))
+    several = any(len(row.runs) > 1 for row in scores.rows)
+    has_exits = any(row.runs[0].average_layers is not None for row in scores.rows)
+    rows = []
+    for row in scores.rows:
+        cells = [row.label, row.task, row.split, str(row.examples)]
+        cells += [str(len(row.runs))] if several else []
+        for metric in task.metrics:
+            cells += [_points(row.metrics[metric]), *([_range(row.spread[metric])] if several else [])]
+            cells.append(_range(row.intervals[metric]))
+        cells += [_layers(row)] if has_exits else []
+        cells += [f"{way.sentences_per_s:.0f}" for way in row.runs[0].throughput or ()]
+        rows.append(cells)
+    metrics = [column for metric in task.metrics for column in (metric, *(["range"] if several else []), "95 %")]
+    header = ["model", "task", "split", "examples", *(["seeds"] if several else []), *metrics]
+    header += ["average layers"] if has_exits else []
+    print_rows([*header, *(f"sentences/s {way}" for way in ways)], rows)
+    for row in scores.rows:
+        if row.differs_from_glue:
+            notes.print(f"{row.task} {row.split}: {row.examples} rows, GLUE has {row.glue_examples}", markup=False)
+            break
+
+
+def _layers(row: "ScoredRow") -> str:
+    """Layers that a row of text ran in the mean over all runs."""
+    layers = [run.average_layers for run in row.runs if run.average_layers is not None]
+    return f"{sum(layers) / len(layers):.2f}" if layers else "all"
+
+
+def _points(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+def _range(interval: list[float] | None) -> str:
+    return "undefined" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
+
+
+@with_settings
+def submit(
+    answers: Annotated[
+        list[str], typer.Argument(metavar="TASK=TARGET...", help="Which target answers a task: sst2=DIR:onnx-int8.")
+    ],
+    data: o.Data,
+    settings: Annotated[EvalSettings, Fields(only=("max_length",))],
+    out: Annotated[Path, typer.Option("--out", help="The zip to write.", **o.FILE)] = Path("submission.zip"),
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Predict GLUE's test splits and write the zip that gluebenchmark.com takes."""
+    from hf_albert_plus.eval.predictions import write_submission
+    from hf_albert_plus.eval.targets import parse_target
+
+    from ..tasks.glue import TASKS, get_task
+
+    chosen = {}
+    for answer in answers:
+        name, _, text = answer.partition("=")
+        if name not in TASKS or not text:
+            raise InvalidInput(
+                "an answer must be TASK=TARGET",
+                got=repr(answer),
+                repair=suggest(name, [f"{task}=DIR" for task in TASKS]),
+            )
+        chosen[name] = parse_target(text)
+    if "mnli" in chosen:
+        chosen.setdefault("ax", chosen["mnli"])
+    start(threads)
+    from hf_albert_plus.eval.submission import answer_tests
+
+    files: dict[str, str] = {}
+    for name, target in chosen.items():
+        files |= answer_tests(target, task=get_task(name), data=data, max_length=settings.max_length, threads=threads)
+    missing = write_submission(out, files)
+    if as_json:
+        print_json({"out": str(out), "files": list(files), "missing": missing})
+        return
+    if missing:
+        notes.print(f"not in the zip, and the server asks for all: {', '.join(missing)}", markup=False)
+    typer.echo(str(out))
+
+
+@with_settings
+def retrieve(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Two towers (AlbertPlusTwinModel), tokenizer too.")],
+    task: Annotated[str, typer.Option("--task", help="GLUE task of pairs that answer each other: mrpc, qqp.")],
+    data: o.Data,
+    settings: Annotated[EvalSettings, Fields(only=("max_length",))],
+    index: Annotated[
+        Path | None, typer.Option(help="Keep the documents' vectors here, or take them from here.", **o.FILE)
+    ] = None,
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Search a task's validation split with two towers, its documents encoded once."""
+    chosen = get_task(task)
+    check_data(data)
+    from ..records.files import write_json
+
+    start(threads)
+    from hf_albert_plus.eval.retrieval import retrieve as search
+
+    document = search(
+        directory, data=data, task=chosen, max_length=settings.max_length, threads=threads, index_file=index
+    )
+    if json_file is not None:
+        write_json(json_file, document)
+    _print_retrieval(document)
+
+
+def _print_retrieval(document: dict[str, Any]) -> None:
+    low, high = document["intervals"]["mrr"]
+    metrics, pairs, latency = document["metrics"], document["pairs"], document["latency"]
+    rows = [["MRR", f"{metrics['mrr']:.2f}", f"{low:.1f} to {high:.1f}"]]
+    rows += [[name, f"{metrics[name]:.2f}", ""] for name in ("recall@1", "recall@10")]
+    names = {"roc_auc": "ROC AUC of pairs", "accuracy": "accuracy of pairs", "f1": "F1 of pairs"}
+    for name, title in names.items():
+        rows.append([title, "undefined" if pairs[name] is None else f"{pairs[name]:.2f}", ""])
+    title = f"{document['directory']}: {document['task']} {document['split']}"
+    print_rows(
+        [f"{document['queries']} queries, {document['documents']} documents", "points", "95 %"], rows, title=title
+    )
+    notes.print(
+        f"a query among {latency['documents']} documents: {latency['kept_ms']:.1f} ms with kept vectors, "
+        f"{latency['encoded_ms']:.1f} ms with documents encoded again ({latency['speedup']:.1f} ×)",
+        markup=False,
+    )

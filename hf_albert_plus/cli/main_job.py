@@ -1,0 +1,73 @@
+"""The verbs of the main job: from a seed alone, and from a real checkpoint."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..hub_connection import check_data, check_model
+from ..tasks.glue import get_task
+from . import options as o
+from .console import print_json, print_table, start
+from .distil import split_settings
+from .settings import RunSettings
+from .settings_options import with_settings
+
+
+def demo(
+    out: o.Out = Path("demo-output"),
+    seed: o.Seed = 0,
+    threads: o.Threads = None,
+    stop_after: Annotated[
+        str | None, typer.Option(help="Stop after this stage: data, pretrain, finetune, distill, export, eval, bench.")
+    ] = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """The main job on data that it makes itself: teacher, student, exports, scores, latency, report. Offline."""
+    start(threads)
+    from .demo_chain import run_demo
+
+    _finish(
+        run_demo(out, seed=seed, threads=threads, stop_after=stop_after), out, as_json=as_json, title="albert-plus demo"
+    )
+
+
+@with_settings
+def run(
+    teacher: Annotated[str, typer.Option(help="Model directory or Hub id of a pretrained encoder.")],
+    data: o.Data,
+    task: o.TaskNames,
+    out: o.Out,
+    settings: RunSettings,
+    set_: o.MethodSet = None,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
+    for name in task:
+        get_task(name)
+    check_model(teacher, option="--teacher")
+    check_data(data)
+    start(threads)
+    from .pipeline import run_pipeline
+
+    values, overrides = split_settings(set_ or [], method=settings.method)
+    settings = replace(settings, values=values, overrides=overrides)
+    table = run_pipeline(
+        teacher, data=data, tasks=list(dict.fromkeys(task)), out=out, settings=settings, threads=threads
+    )
+    _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task)}")
+
+
+def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
+    if table is None:
+        return
+    if as_json:
+        from hf_albert_plus.eval.reporting.presentation import records
+
+        print_json({"out": str(out), "rows": records(table)})
+        return
+    print_table(table, title=title)
+    for name in ("report.md", "report.html", "report.csv", "report.json"):
+        typer.echo(str(out / "report" / name))

@@ -1,0 +1,131 @@
+"""The verbs that serve, and that plan how many servers a load needs."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hf_albert_plus.eval.settings import PlanSettings
+
+from ..errors import InvalidInput
+from ..serving.loopback import is_loopback
+from ..serving.settings import ServeSettings
+from . import options as o
+from .console import notes, print_json, print_rows
+from .settings_options import with_settings
+
+TOKEN = "ALBERT_PLUS_TOKEN"
+
+
+@with_settings
+def serve(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR[:ENGINE]",
+            help="A model, or a folder of some: NAME/ or NAME/VERSION/. ENGINE by default onnx-int8, else onnx, else torch.",
+        ),
+    ],
+    settings: ServeSettings,
+    host: Annotated[str, typer.Option(help="Address to listen on. Other machines reach 0.0.0.0.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    replicas: Annotated[int, typer.Option(min=1, help="Processes of each model.")] = 1,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help=f"File with the token that requests must bear. Or set {TOKEN}."),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster to join, as auto. Default: one of its own, on loopback.")
+    ] = None,
+) -> None:
+    """Serve classifiers over HTTP: /classify, the Open Inference Protocol under /v2, /metrics, and a page of it all at /docs.
+
+    A changed or new model in a folder takes over without a lost request. SIGTERM drains.
+    """
+    from ..engines.artefacts import directory_and_runtime
+
+    directory, runtime = directory_and_runtime(target)
+    token = _token(token_file)
+    from ..serving.server import Hosting, Server
+
+    hosting = Hosting(host=host, port=port, replicas=replicas, address=address, token=token)
+    if token is None and not is_loopback(host):
+        notes.print(f"--host {host} without a token: whoever reaches it may ask; give it a --token-file", markup=False)
+    server = Server(
+        Path(directory),
+        runtime=runtime,
+        settings=settings,
+        hosting=hosting,
+        tell=lambda text: notes.print(text, markup=False),
+    )
+    server.start()
+    notes.print(f"ready: http://{host}:{port}/docs", markup=False)
+    server.run()
+
+
+@with_settings
+def capacity(
+    measured: Annotated[
+        list[Path],
+        typer.Argument(dir_okay=False, help="Documents of bench serve --json, of requests of several sizes."),
+    ],
+    settings: PlanSettings,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Plan how many servers a load needs, each at half its pace, from what one was measured to do."""
+    from hf_albert_plus.eval.load.capacity import LOAD, Capacity, read_measured
+
+    rate, texts = settings.rate, settings.texts
+    known = Capacity([read_measured(path) for path in measured])
+    servers = known.servers(rate=rate, texts=texts)
+    plan: dict[str, Any] = {
+        "core_ms_of_a_request": round(1e3 * known.core_s(texts), 3),
+        "requests_per_s_of_a_server": round(LOAD * known.requests_per_s(texts), 2),
+        "p50_ms_alone": round(known.alone_ms(texts), 2),
+        "p99_ms": round(known.half_p99_ms(texts), 2),
+        "servers": servers,
+        "cores": servers * known.cores,
+    }
+    checks = [
+        {"texts": point.texts, "measured": round(point.requests_per_s, 2), "planned": round(said, 2)}
+        for point, said in known.checks()
+    ]
+    if as_json:
+        print_json({**plan, "checks": checks})
+        return
+    rows = [[name.replace("_", " "), f"{value:,}"] for name, value in plan.items()]
+    print_rows(["plan", ""], rows, title=f"{rate:,.0f} requests/s of {texts} texts, servers of {known.cores} cores")
+    if checks:
+        print_rows(
+            ["texts", "requests/s measured", "as the other sizes say"],
+            [[str(value) for value in check.values()] for check in checks],
+        )
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        given = os.environ.get(TOKEN)
+        return None if given is None else _checked(given.strip(), option=TOKEN)
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            "--token-file must be a readable text file", got=str(error), repair="check the path"
+        ) from None
+    return _checked(token, option="--token-file")
+
+
+def _checked(token: str, *, option: str) -> str:
+    """
+    Raises:
+        InvalidInput: no token, or one that no header can carry.
+    """
+    if not token or not token.isascii() or not token.isprintable():
+        repair = "write one: openssl rand -hex 32"
+        raise InvalidInput(
+            f"{option} must hold a token of printable ASCII characters",
+            got="other characters" if token else "nothing",
+            repair=repair if option != TOKEN else f"{repair}; or unset {TOKEN} to serve without one",
+        )
+    return token

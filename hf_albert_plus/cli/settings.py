@@ -1,0 +1,68 @@
+"""What the main job is run with."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from ..distillation.settings import DEFAULT, HALF, DistilSettings, StudentSettings
+from ..option import Option, PythonOnly
+from ..tasks.glue import Task
+from ..training.settings import Precision, TrainSettings
+
+_BY_SET = PythonOnly("--set has them")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Choices of a run; None takes the task's own default."""
+
+    method: Annotated[str, Option("How the student learns: a name of distill --list-methods.")] = DEFAULT
+    values: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
+    student: Annotated[str, Option("half (all-shared, half the teacher's layers) or a variant.")] = HALF
+    overrides: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
+    teacher_epochs: Annotated[float | None, Option("Passes over the data. Default: the task's own.")] = None
+    student_epochs: Annotated[float | None, Option("Default: the method's; twice the teacher's for kd-hidden.")] = None
+    batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None
+    learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = TrainSettings.learning_rate
+    student_learning_rate: Annotated[float | None, Option("Default: the method's.")] = None
+    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = TrainSettings.max_length
+    shapes: Annotated[str, Option("Shapes to time, BATCHxLENGTH.")] = "1x16,8x128"
+    bench_seconds: Annotated[float, Option("Least measured time for each row and shape.", name="--seconds")] = 3.0
+    precision: Annotated[
+        Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")
+    ] = TrainSettings.precision
+    seed: Annotated[int, Option("Seed of weights, order and dropout.")] = TrainSettings.seed
+
+    def __post_init__(self) -> None:
+        from hf_albert_plus.eval.settings import BenchSettings
+        from hf_albert_plus.eval.targets import parse_shapes
+
+        BenchSettings(seconds=self.bench_seconds)
+        parse_shapes(self.shapes)
+
+    @property
+    def architecture(self) -> StudentSettings:
+        return StudentSettings(self.student, self.overrides)
+
+    def training(self, task: Task) -> TrainSettings:
+        """Of a teacher; a student has its method's own epochs and rate."""
+        return TrainSettings(
+            epochs=task.epochs if self.teacher_epochs is None else self.teacher_epochs,
+            batch_size=task.batch_size if self.batch_size is None else self.batch_size,
+            learning_rate=self.learning_rate,
+            max_length=self.max_length,
+            seed=self.seed,
+            precision=self.precision,
+        )
+
+    def distillation(self, task: Task, *, encoder: str) -> DistilSettings:
+        """How a student learns. By the default method it sees the data twice as often as its teacher: it starts further
+        from its goal. The pretrained encoder teaches what a method does on text."""
+        epochs = self.student_epochs
+        if epochs is None and self.method == DEFAULT:
+            epochs = 2 * self.training(task).epochs
+        settings = DistilSettings(self.method, self.architecture, self.values, epochs, self.student_learning_rate)
+        from ..distillation.phases import Layers  # opens torch
+
+        phases = settings.row.phases(Layers(student=2, teacher=2), settings.settings)
+        on_text = any(phase.rows == "text" for phase in phases)
+        return replace(settings, general_teacher=encoder if on_text else None)

@@ -1,0 +1,192 @@
+"""Starting points for a model from another one's weights. None is a conversion: the new model computes something else."""
+
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from ..configuration_albert_plus import AlbertPlusConfig
+from ..errors import InvalidInput
+from ..heads import albert_plus_class, head_of
+from .families import CONVERTIBLE
+from .models import to_albert_plus
+from .settings import Initialisation
+
+_SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
+         "bottleneck_size", "trigram_embeddings", "norm_type", "block_attention_heads", "block_intermediate_sizes")  # fmt: skip
+
+
+def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | None:
+    """Why a model of this config cannot start from the source's weights, or None if it can."""
+    theirs: Any = source.config
+    if theirs.model_type not in CONVERTIBLE:
+        return f"{theirs.model_type} weights have no exact conversion to start from"
+    if theirs.model_type != AlbertPlusConfig.model_type:
+        try:
+            theirs = to_albert_plus(source).config
+        except InvalidInput as error:
+            return f"the source has no exact conversion to start from ({error.got})"
+    for name in _SAME:
+        if getattr(theirs, name) != getattr(config, name):
+            return f"{name} differs ({getattr(theirs, name)} in the source, {getattr(config, name)} in the new model)"
+    for name in ("embedding_size", "max_position_embeddings", "type_vocab_size"):
+        if getattr(theirs, name) < getattr(config, name):
+            return f"{name} grows ({getattr(theirs, name)} in the source, {getattr(config, name)} in the new model)"
+    if theirs.embedding_size != config.embedding_size and (config.trigram_embeddings or config.norm_type == "no_norm"):
+        return f"embedding_size differs ({theirs.embedding_size} in the source) beside trigram embeddings or no_norm"
+    return None
+
+
+def initialise(
+    source: PreTrainedModel, config: AlbertPlusConfig, *, method: Initialisation, layers: list[int] | None = None
+) -> tuple[PreTrainedModel, str]:
+    """A model of `config` with the source's head, started from the source, and the name of what was done.
+
+    Each block becomes a combination of the source's layers that it stands for: layer l of L stands for the source's
+    layers from l·M/L up to (l+1)·M/L, or for `layers[l]` alone. The combinations:
+
+    - `average`: the mean of the layers.
+    - `first`: the first of them.
+    - `svd`: the mean of their best rank-one approximation, the layers being the rows: what they have in common, without
+      the layer that deviates pulling it.
+
+    Embeddings narrower than the source's come from a truncated SVD (`factorise_embeddings`). Pooler and heads are
+    copied where their sizes agree. `auto` averages where the sizes allow it and starts at random otherwise.
+
+    Args:
+        layers: the source's layer for every layer of the new model, from 0 (DistilBERT: `[0, 2, 4, 7, 9, 11]`).
+
+    Raises:
+        InvalidInput: a method other than `auto` and `random` for sizes that do not allow it, or layers that the source lacks.
+    """
+    head = head_of(type(source).__name__, option="the model")
+    model: Any = albert_plus_class(head)(config)
+    obstacle = can_initialise(source, config)
+    if method == "random" or (method == "auto" and obstacle is not None):
+        return model, "random" if obstacle is None else f"random: {obstacle}"
+    if obstacle is not None:
+        raise InvalidInput(
+            f"--initialise {method} needs a source of the new model's widths",
+            got=obstacle,
+            repair="set that field to the source's with --set, or start at random (distill --initialise random)",
+        )
+    ours: Any = to_albert_plus(source)
+    combination = "average" if method == "auto" else method
+    depth = ours.config.num_hidden_layers
+    chosen = _check_layers(layers, new=config.num_hidden_layers, old=depth) if layers is not None else None
+    encoder, their_encoder = model.base_model.encoder, ours.base_model.encoder
+    with torch.no_grad():
+        _fill_embeddings(model.base_model.embeddings, ours.base_model.embeddings)
+        for kind in ("attention", "ffn"):
+            new_map, old_map = getattr(config, f"{kind}_map"), getattr(ours.config, f"{kind}_map")
+            blocks, their_blocks = getattr(encoder, kind), getattr(their_encoder, kind)
+            for block, members in _layers_of_blocks(new_map, depth, chosen).items():
+                states = [their_blocks[old_map[layer]].state_dict() for layer in members]
+                blocks[block].load_state_dict(_combine(states, combination))
+        fresh = _copy_rest(model, ours)
+    parts = [f"{combination} of the source's layers" + ("" if chosen is None else f" {chosen}")]
+    if config.embedding_size < ours.config.embedding_size:
+        parts.append("embeddings by truncated SVD")
+    if fresh:
+        parts.append(f"{', '.join(fresh)} at random")
+    return model.eval(), ", ".join(parts)
+
+
+def _check_layers(layers: list[int], *, new: int, old: int) -> list[int]:
+    if len(layers) != new or not all(0 <= layer < old for layer in layers):
+        raise InvalidInput(
+            f"--layers must name one of the source's layers 0 to {old - 1} for each of the {new} layers",
+            got=",".join(map(str, layers)),
+            repair=f"use --layers {','.join(str(layer * old // new) for layer in range(new))}",
+        )
+    return layers
+
+
+def _layers_of_blocks(
+    new_map: tuple[int, ...], source_layers: int, chosen: list[int] | None = None
+) -> dict[int, list[int]]:
+    """Source layers that each block stands for."""
+    depth = len(new_map)
+    layers: dict[int, set[int]] = {block: set() for block in new_map}
+    for layer, block in enumerate(new_map):
+        begin = layer * source_layers // depth
+        spanned = range(begin, max((layer + 1) * source_layers // depth, begin + 1))
+        layers[block].update(spanned if chosen is None else [chosen[layer]])
+    return {block: sorted(members) for block, members in layers.items()}
+
+
+def _combine(states: list[dict[str, torch.Tensor]], method: str) -> dict[str, torch.Tensor]:
+    if method == "first":
+        return states[0]
+    combine = _rank_one_mean if method == "svd" else lambda stacked: stacked.mean(0)
+    return {name: combine(torch.stack([state[name] for state in states])) for name in states[0]}
+
+
+def _rank_one_mean(stacked: torch.Tensor) -> torch.Tensor:
+    """Mean over the rows of M ≈ s·u·vᵀ. The leading u comes from the small matrix M·Mᵀ, and s·vᵀ is uᵀ·M."""
+    rows = stacked.flatten(1)
+    _, directions = torch.linalg.eigh(rows.double() @ rows.double().T)
+    leading = directions[:, -1].to(rows.dtype)
+    return (leading.mean() * (leading @ rows)).view(stacked.shape[1:])
+
+
+def _copy_rest(model: Any, source: Any) -> list[str]:
+    """Copies pooler and head. Returns the modules whose sizes differ, which keep their random start."""
+    state, fresh = source.state_dict(), set()
+    done = ("embeddings.", "encoder.", *(("predictions.decoder.weight",) if model.config.tie_word_embeddings else ()))
+    for name, tensor in model.state_dict().items():
+        if any(part in name for part in done):
+            continue
+        if name in state and state[name].shape == tensor.shape:
+            tensor.copy_(state[name])
+        else:
+            fresh.add(name.rpartition(".")[0].removeprefix("albert_plus."))
+    return sorted(fresh)
+
+
+def _fill_embeddings(ours: Any, theirs: Any) -> None:
+    positions = theirs.position_embeddings.weight[: len(ours.position_embeddings.weight)]
+    tables = [theirs.word_embeddings.weight]
+    if theirs.token_type_embeddings is None:
+        tables.append(positions)
+    elif ours.token_type_embeddings is None:
+        # What every token of a single text had added.
+        tables.append(positions + theirs.token_type_embeddings.weight[0])
+    else:
+        types = theirs.token_type_embeddings.weight[: len(ours.token_type_embeddings.weight)]
+        tables += [positions, types]
+    if ours.word_embeddings.embedding_dim == theirs.word_embeddings.embedding_dim:
+        ours.layer_norm.load_state_dict(theirs.layer_norm.state_dict())
+        if ours.projection is not None:
+            ours.projection.load_state_dict(theirs.projection.state_dict())
+    else:
+        tables, projection, bias = factorise_embeddings(
+            tables, embedding_size=ours.word_embeddings.embedding_dim, layer_norm=theirs.layer_norm
+        )
+        if theirs.projection is not None:
+            bias = theirs.projection(bias)
+            projection = theirs.projection.weight @ projection
+        ours.projection.weight.copy_(projection)
+        ours.projection.bias.copy_(bias)
+    targets = (ours.word_embeddings, ours.position_embeddings, ours.token_type_embeddings)
+    for table, values in zip((target for target in targets if target is not None), tables, strict=True):
+        table.weight.copy_(values)
+
+
+def factorise_embeddings(
+    tables: list[torch.Tensor], *, embedding_size: int, layer_norm: torch.nn.LayerNorm
+) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+    """Tables of width H -> tables of width E, a projection `[H, E]` and its bias `[H]`, with the LayerNorm moved to E.
+
+    A LayerNorm over H removes the mean of a row x and scales it to the length √H, then applies γ and β. With the
+    truncated SVD x - mean(x) ≈ V·u the LayerNorm over E scales u to the length √E instead, so that
+    γ ⊙ √(H/E)·V and β as projection and bias restore what the wide one gave, as far as rank E and the mean of u allow.
+    """
+    stacked = torch.cat([table.detach().double() for table in tables])
+    stacked = stacked - stacked.mean(dim=1, keepdim=True)
+    hidden_size = stacked.shape[1]
+    _, directions = torch.linalg.eigh(stacked.T @ stacked)
+    basis_HE = directions[:, -embedding_size:].flip(1)
+    narrow = (stacked @ basis_HE).float().split([table.shape[0] for table in tables])
+    projection = layer_norm.weight[:, None] * basis_HE.float() * (hidden_size / embedding_size) ** 0.5
+    return list(narrow), projection, layer_norm.bias.clone()

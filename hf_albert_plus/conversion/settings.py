@@ -1,0 +1,7 @@
+"""Settings of conversions and of starting points."""
+
+from typing import Literal
+
+Initialisation = Literal["auto", "average", "first", "svd", "random"]
+# How the layers that a block stands for become one.
+Combination = Literal["average", "first", "svd"]

@@ -1,0 +1,168 @@
+"""transformers' Trainer for a student beside its teacher."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, Trainer
+
+from ..errors import InvalidInput
+from ..model_inputs import reads_token_types
+from .capture import capture
+from .phase_rows import TEACHER_LOGITS
+from .phases import Phase, layer_map
+from .terms import Batch, Term
+
+_PASSES = "forward passes"
+
+
+class Distiller(nn.Module):
+    """A student with what it needs to be compared with its teacher; its forward pass is the loss of a phase.
+
+    The teacher lies outside the module tree: it is neither trained nor saved, and stays in eval mode.
+
+    Args:
+        projections: learned maps to the teacher's width by their names, for the terms that compare states of other widths.
+
+    Attributes:
+        running_terms: sum of every term, unweighted, since the last log, and the passes that it is a sum over.
+    """
+
+    def __init__(
+        self,
+        student: PreTrainedModel,
+        teacher: PreTrainedModel | None,
+        phase: Phase,
+        projections: Mapping[str, nn.Module] | None = None,
+    ):
+        super().__init__()
+        self.student: Any = student
+        self.phase = phase
+        self._outside = (teacher.eval().requires_grad_(False) if teacher is not None else None,)
+        ours: Any = student.config
+        self.layers: tuple[int, ...] = ()
+        if teacher is not None and any(term.paired for term in phase.terms):
+            theirs: Any = teacher.config
+            self.layers = layer_map(
+                phase.layer_map, student_layers=ours.num_hidden_layers, teacher_layers=theirs.num_hidden_layers
+            )
+        self.projections = nn.ModuleDict(projections or {})
+        self.depths = (*(getattr(ours, "exit_layers", None) or ()), ours.num_hidden_layers)
+        if phase.trains == "exits":
+            exits: Any = student.exits
+            if len(exits) == 0:
+                raise InvalidInput(
+                    f"the phase {phase.name} needs exits with weights of their own",
+                    got=f"exit_head {ours.exit_head!r}",
+                    repair="use --set exit_head=branch or pooled, or --method pabee",
+                )
+            student.requires_grad_(False)
+            self.student.exits.requires_grad_(True)
+        self.running_terms: dict[str, float] = {}
+
+    @property
+    def teacher(self) -> Any:
+        return self._outside[0]
+
+    def train(self, mode: bool = True) -> "Distiller":
+        """Training mode, but for what is not trained: exits follow predictions without dropout."""
+        super().train(mode)
+        if self.phase.trains == "exits":
+            self.student.eval()
+            self.student.exits.train(mode)
+        return self
+
+    def forward(self, **columns: torch.Tensor) -> dict[str, torch.Tensor]:
+        seen = self.observe(columns)
+        with torch.autocast(seen.mask_BS.device.type, enabled=False):
+            terms = [(term, term.loss(seen)) for term in self.phase.terms]
+        for name, value in (*((term.name, float(value.detach())) for term, value in terms), (_PASSES, 1.0)):
+            self.running_terms[name] = self.running_terms.get(name, 0.0) + value
+        return {"loss": torch.stack([term.weight * value for term, value in terms]).sum()}
+
+    def observe(self, columns: dict[str, torch.Tensor]) -> Batch:
+        """Runs the models on a batch."""
+        teacher_logits = columns.pop(TEACHER_LOGITS, None)
+        labels = columns.pop("labels", None)
+        given = _read_by(self.student, columns)
+        if labels is not None and any(_reads_labels(term) for term in self.phase.terms):
+            given["labels"] = labels
+        student = capture(self.student, given, needs=self.phase.needs)
+        taught = None
+        if self.teacher is not None and teacher_logits is None:
+            with torch.no_grad():
+                taught = capture(self.teacher, _read_by(self.teacher, columns), needs=self.phase.of_teacher)
+            teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
+        mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
+        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths)
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says of it beside its phase."""
+        return {}
+
+    def take_terms(self) -> dict[str, float]:
+        """Mean of every term, unweighted, since the last call."""
+        passes = self.running_terms.pop(_PASSES, 1.0)
+        means = {f"loss_{name}": total / passes for name, total in self.running_terms.items()}
+        self.running_terms.clear()
+        return means
+
+
+def _read_by(model: Any, columns: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The columns without token types, where the model has none."""
+    if reads_token_types(model.config):
+        return dict(columns)
+    return {name: tensor for name, tensor in columns.items() if not name.endswith("token_type_ids")}
+
+
+def projections_of(phase: Phase, student: Any, teacher: Any) -> dict[str, tuple[int, int]]:
+    """The widths of the learned maps that a phase needs between two configs, by their names."""
+    if teacher is None or student.hidden_size == teacher.hidden_size:
+        return {}
+    names = sorted({term.projection for term in phase.terms if term.projection is not None})
+    return dict.fromkeys(names, (student.hidden_size, teacher.hidden_size))
+
+
+def _reads_labels(term: Term) -> bool:
+    return not term.of_teacher and not term.reads_tokens and "exits" not in term.needs
+
+
+class DistillationTrainer(Trainer):
+    """Trains a `Distiller`. Logs every term beside the loss; its checkpoints hold the student and the projections."""
+
+    def __init__(self, model: Distiller, *args: Any, **options: Any):
+        super().__init__(model, *args, **options)
+        # The loss is a mean over the batch: the Trainer has to divide it when it accumulates gradients.
+        self.model_accepts_loss_kwargs = False
+        self.distiller = model
+        if model.teacher is not None:
+            model.teacher.to(self.args.device)
+
+    def log(self, logs: dict[str, float], *args: Any, **options: Any) -> None:
+        if "loss" in logs:
+            logs = {**logs, **self.distiller.take_terms()}
+        super().log(logs, *args, **options)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        state = self.distiller.state_dict() if state_dict is None else state_dict
+        super()._save(output_dir, state_dict=stored_once(state))
+        # The Trainer writes its arguments as a pickle, which nothing here reads.
+        os.remove(os.path.join(str(output_dir or self.args.output_dir), "training_args.bin"))
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Nothing to say of tied names: a checkpoint holds the first alone, and loading it loads the others."""
+        state = self.distiller.state_dict()
+        missing = set(load_result.missing_keys) - (set(state) - set(stored_once(state)))
+        if missing or load_result.unexpected_keys:
+            raise ValueError(
+                f"a checkpoint must hold what it resumes, got {sorted(missing)} missing and "
+                f"{sorted(load_result.unexpected_keys)} left over; remove its .partial directory and start again"
+            )
+
+
+def stored_once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A state for safetensors, which holds no tensor twice: of tied names the first. Loading it ties the others."""
+    names = {tensor.data_ptr(): name for name, tensor in reversed(state.items())}
+    return {name: state[name] for name in state if name in names.values()}

@@ -1,0 +1,114 @@
+"""The rows that a phase trains on, and how they become batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import InvalidInput
+from ..pretraining.masking import IGNORED, Masking
+from ..records.files import check_input_file
+from ..tasks.glue import Task
+from ..tasks.readers import load_split
+from ..tasks.rows import encode
+from ..text.documents import Part
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+TEACHER_LOGITS = "teacher_logits"
+_TEXTS = ("query", "document")
+
+
+def task_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
+    """The task's training rows as token ids with labels."""
+    return encode(load_split(data, task, "train"), task, tokenizer, max_length=max_length)
+
+
+def pair_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
+    """The two texts of each row apart, as `query_input_ids`, `document_input_ids` and their kin, with labels."""
+    rows = load_split(data, task, "train")
+
+    def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {"labels": batch["label"]}
+        for name, column in zip(_TEXTS, task.columns, strict=True):
+            encoded = tokenizer(batch[column], truncation=True, max_length=max_length)
+            columns |= {f"{name}_{key}": values for key, values in encoded.items()}
+        lengths = zip(*(columns[f"{name}_input_ids"] for name in _TEXTS), strict=True)
+        columns["length"] = [max(len(ids) for ids in pair) for pair in lengths]
+        return columns
+
+    return rows.map(tokenise, batched=True, remove_columns=rows.column_names, keep_in_memory=True)
+
+
+def text_rows(path: Path, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
+    """Text, a paragraph a line and blank lines between documents, as blocks of `max_length` tokens, specials among them.
+    No block crosses documents.
+
+    Raises:
+        InvalidInput: no such file, or no text in it.
+    """
+    from datasets import Dataset
+
+    check_input_file(path, what="--text", form="a text file")
+
+    def blocks() -> Iterator[dict[str, Any]]:
+        for document in documents(path):
+            cut = tokenizer(document, truncation=True, max_length=max_length, return_overflowing_tokens=True)
+            for ids in cut["input_ids"]:
+                yield {"input_ids": ids, "attention_mask": [1] * len(ids), "length": len(ids)}
+
+    rows = list(blocks())
+    if not rows:
+        raise InvalidInput("--text must hold text", got=f"none in {path}", repair="give a paragraph a line")
+    return Dataset.from_list(rows)
+
+
+def documents(path: Path) -> Iterator[str]:
+    """The documents of a text file: runs of lines between blank ones, those of an endless run in several.
+
+    Raises:
+        InvalidInput: bytes that are not UTF-8.
+    """
+    size = path.stat().st_size
+    part = Part(str(path), "text", 0, size, size=size, option="--text")
+    yield from map("\n".join, part.documents())
+
+
+class Collator:
+    """Pads rows to their longest. Every other column that is not a text's becomes a tensor as it is.
+
+    Args:
+        masking: what masks each row's words anew, their originals being the labels.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, masking: Masking | None = None):
+        self.tokenizer = tokenizer
+        self.masking = masking
+        self.draws = None if masking is None else masking.draws
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        if self.masking is not None:
+            masked = [self.masking(row["input_ids"]) for row in rows]
+            batch = self._pad([{**row, "input_ids": ids} for row, (ids, _) in zip(rows, masked, strict=True)])
+            labels = [torch.tensor(labels) for _, labels in masked]
+            return {**batch, "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED)}
+        return self._pad(rows)
+
+    def _pad(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        texts = _TEXTS if "query_input_ids" in rows[0] else (None,)
+        batch: dict[str, torch.Tensor] = {}
+        for text in texts:
+            prefix = "" if text is None else f"{text}_"
+            names = {prefix + name: name for name in self.tokenizer.model_input_names if prefix + name in rows[0]}
+            padded = self.tokenizer.pad(
+                [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
+            )
+            batch |= {column: padded[name] for column, name in names.items()}
+        for name in ("labels", TEACHER_LOGITS):
+            if name in rows[0]:
+                batch[name] = torch.tensor([row[name] for row in rows])
+        return batch

@@ -1,0 +1,1 @@
+"""What runs a model: one interface, a file for each runtime, and a classifier that reads texts."""

@@ -1,0 +1,154 @@
+"""A classifier of texts, as serving and batch scoring use it: an engine with its tokenizer, texts in, token ids and logits out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from ..errors import InvalidInput, first_line
+from ..tasks.rows import load_tokenizer
+from .artefacts import get_runtime
+from .batching import pad_rows
+from .classifier_config import characters_read, labels_of, length_taken, problem_type_of
+from .engine import Engine
+from .text_answers import ClassifierFacts, Text
+
+Ids = Mapping[str, list[int]]
+
+_WARM_LENGTHS = (8, 32, 128)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids of texts, in their order.
+
+    Attributes:
+        rows: no longer than the model takes.
+        tokens: that each text has; of one with far too many characters, those that were read.
+        truncated: which were cut.
+    """
+
+    rows: list[Ids]
+    tokens: list[int]
+    truncated: list[bool]
+
+
+class TextClassifier:
+    """An engine of a classifier with its tokenizer.
+
+    Attributes:
+        facts: what a caller may know of it.
+        streams: batches that the engine computes at a time.
+        characters: how many of a text are read.
+    """
+
+    def __init__(self, directory: str | Path, runtime: str, *, cores: int, max_length: int | None, verify: bool = True):
+        """Opens a model directory.
+
+        Args:
+            cores: that it may use.
+            max_length: tokens of a text, None for the model's positions.
+            verify: compare its files with the hashes in its record.
+
+        Raises:
+            InvalidInput: no such engine, no classifier, or one with fewer positions than `max_length`.
+        """
+        shares = get_runtime(runtime).share(cores)
+        self.streams = shares.streams
+        self.engine = Engine.load(directory, runtime, threads=shares.threads, verify=verify)
+        config = self.engine.config
+        self.facts = ClassifierFacts(
+            labels=labels_of(config),
+            inputs=self.engine.inputs,
+            max_length=length_taken(config, directory, max_length=max_length),
+            runtime=runtime,
+            problem_type=problem_type_of(config),
+        )
+        self.characters = characters_read(self.facts.max_length)
+        self.tokenizer: Any = load_tokenizer(Path(directory), config)
+
+    def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
+        """Logits `[rows, labels]` of rows of token ids, fp32, as the engine gives them."""
+        logits: numpy.ndarray = self.engine(**pad_rows([dict(row) for row in rows], self.tokenizer))["logits"].numpy()
+        return logits
+
+    def compute(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Logits `[rows, labels]` of a model that was not tried before.
+
+        Raises:
+            InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
+        """
+        rows, tokens = tensors["input_ids"].shape
+        file, labels = self.engine.file, len(self.facts.labels)
+        repair = "check that it belongs to the config beside it, or make it again"
+        try:
+            logits: torch.Tensor = self.engine(**tensors)["logits"]
+        except InvalidInput:
+            raise
+        except Exception as error:  # each runtime raises classes of its own, none of them public
+            rule = f"{file} must compute what has {tokens} tokens"
+            raise InvalidInput(rule, got=first_line(error), repair=repair) from error
+        if logits.shape != (rows, labels):
+            raise InvalidInput(
+                f"{file} must give {labels} logits for a text, one for each label of its config",
+                got=f"shape {list(logits.shape)} for {rows} texts",
+                repair=repair,
+            )
+        if not torch.isfinite(logits).all():
+            raise InvalidInput(
+                f"{file} must give finite logits",
+                got=f"{logits[~torch.isfinite(logits)][0]} for {tokens} tokens",
+                repair="check that the weights it was made from are finite, and make it again",
+            )
+        return logits
+
+    def warm_up(self) -> None:
+        """Computes rows of several lengths, from the first token of the vocabulary to the last.
+
+        Raises:
+            InvalidInput: the engine fails, or its logits are no finite number for each label.
+        """
+        last = self.engine.config.vocab_size - 1
+        for length in _WARM_LENGTHS:
+            wanted = min(length, self.facts.max_length)
+            values = {"input_ids": torch.linspace(0, last, wanted).long(), "attention_mask": torch.ones(wanted).long()}
+            row = {name: values.get(name, torch.zeros(wanted).long()) for name in self.facts.inputs}
+            self.compute({name: torch.stack([value, value]) for name, value in row.items()})
+
+    def encode(self, texts: Sequence[Text]) -> Encoded:
+        """Tokenises, and cuts what is too long. One thread at a time: a tokenizer keeps what it was last told of truncation."""
+        longest = self.facts.max_length
+        shortened = [_shortened(text, self.characters) for text in texts]
+        rows = self._tokenised(shortened)
+        tokens = [len(row["input_ids"]) for row in rows]
+        too_long = [place for place, length in enumerate(tokens) if length > longest]
+        cut = self._tokenised([shortened[place] for place in too_long], truncation=True, max_length=longest)
+        for place, row in zip(too_long, cut, strict=True):
+            rows[place] = row
+        truncated = [
+            length > longest or text is not given for length, text, given in zip(tokens, shortened, texts, strict=True)
+        ]
+        return Encoded(rows, tokens, truncated)
+
+    def _tokenised(self, texts: Sequence[Text], **cut: Any) -> list[Ids]:
+        rows: list[Ids] = [{}] * len(texts)
+        for is_pair in (False, True):
+            places = [place for place, text in enumerate(texts) if isinstance(text, tuple) == is_pair]
+            if not places:
+                continue
+            chosen: Any = [texts[place] for place in places]
+            columns = [list(column) for column in zip(*chosen, strict=True)] if is_pair else [chosen]
+            encoded = self.tokenizer(*columns, **{"truncation": False, **cut}, verbose=False)
+            for number, place in enumerate(places):
+                rows[place] = {name: encoded[name][number] for name in self.facts.inputs}
+        return rows
+
+
+def _shortened(text: Text, characters: int) -> Text:
+    """A text, or each of a pair, with no more characters than could matter; the very same one where it has no more."""
+    if isinstance(text, str):
+        return text if len(text) <= characters else text[:characters]
+    return text if max(map(len, text)) <= characters else (text[0][:characters], text[1][:characters])

@@ -1,0 +1,86 @@
+"""The routes of the Open Inference Protocol over models: what a model takes and gives, whether it is ready, and inference."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Annotated, Any
+
+import numpy
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.responses import JSONResponse
+
+from ..engines.text_answers import TextAnswers
+from . import inference_protocol as protocol
+from .catalogue import AskableModel
+from .inference_protocol import InferRequest
+from .refusals import NotReady
+from .service import Service
+
+REFERENCE = "#/components/schemas/{model}"
+
+
+def inference_router(service: Service) -> APIRouter:
+    """`/v2/models/{name}` with its versions: metadata, readiness and inference."""
+    router = APIRouter(tags=["open inference protocol"])
+    catalogue = service.catalogue
+
+    @router.get("/v2/models/{name}", summary="Model metadata")
+    @router.get("/v2/models/{name}/versions/{version}", summary="Version metadata")
+    async def model_metadata(name: str, version: str | None = None) -> dict[str, Any]:
+        chosen = catalogue.find(name, version)
+        return protocol.metadata_of(
+            chosen.model.facts,
+            name=chosen.name,
+            versions=list(catalogue.models[chosen.name]),
+            refused=catalogue.refused.get(chosen.name, {}),
+        )
+
+    @router.get("/v2/models/{name}/ready", summary="Whether a model is ready")
+    @router.get("/v2/models/{name}/versions/{version}/ready", summary="Whether a version is ready")
+    async def model_ready(name: str, version: str | None = None) -> Response:
+        try:
+            chosen = catalogue.find(name, version)
+        except NotReady as error:
+            return JSONResponse({"name": name, "ready": False, "error": error.message}, status_code=error.status)
+        return JSONResponse({"name": chosen.name, "ready": True})
+
+    body: dict[str, Any] = {"responses": {200: {"content": BYTES}}, "openapi_extra": INFER_BODY}
+
+    @router.post("/v2/models/{name}/infer", summary="Infer", **body)
+    @router.post("/v2/models/{name}/versions/{version}/infer", summary="Infer with a version", **body)
+    async def infer(
+        request: Request,
+        name: str,
+        version: str | None = None,
+        header_length: Annotated[int | None, Header(alias=protocol.HEADER_LENGTH, ge=0)] = None,
+    ) -> Response:
+        chosen = catalogue.find(name, version)
+        asked, tensors = protocol.read_request(await request.body(), header_length, chosen.model.facts)
+        protocol.check_items(tensors, most=service.settings.max_items)
+        answers = await service.in_time(_ask(chosen.model, asked, tensors, service), chosen)
+        content, headers = protocol.write_response(
+            answers, chosen.model.facts, asked, name=chosen.name, version=chosen.version
+        )
+        return Response(content, headers=headers)
+
+    return router
+
+
+def _ask(
+    model: AskableModel, asked: protocol.InferRequest, tensors: Mapping[str, numpy.ndarray], service: Service
+) -> Awaitable[TextAnswers]:
+    """The call of a model with the texts or the token ids of a request."""
+    texts = protocol.texts_of(tensors)
+    if texts is None:
+        return model.infer(tensors)
+    return model.classify(texts, truncate=service.truncates(asked.parameters.truncate))
+
+
+BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+
+# A body that the application reads by itself, as it may be JSON with bytes behind it.
+INFER_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": REFERENCE.format(model=InferRequest.__name__)}}, **BYTES},
+    }
+}

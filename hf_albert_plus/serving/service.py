@@ -1,0 +1,118 @@
+"""What all routes of a server share: the models, the limits, the gate, and the counters that Prometheus reads."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from ..engines.text_answers import TextAnswers
+from .catalogue import Catalogue, ChosenModel
+from .gate import Gate
+from .refusals import DeadlineExceeded, NotFinite
+from .settings import ServeSettings
+
+_PREFIX = "hf_albert_plus"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+# Name -> version -> why it does not serve.
+Refused = Mapping[str, Mapping[int, str]]
+
+
+class _RefusedVersions(Collector):
+    """A sample for each version that does not serve, with the reason as a label."""
+
+    def __init__(self, refused: Callable[[], Refused]):
+        self.refused = refused
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        samples = GaugeMetricFamily(
+            f"{_PREFIX}_refused_versions", "Versions that do not serve, and why.", labels=["model", "version", "reason"]
+        )
+        for name, versions in self.refused().items():
+            for version, why in versions.items():
+                samples.add_metric([name, str(version), why], 1)
+        yield samples
+
+
+class Measures:
+    """Counters of one server. Models and versions are the served ones: what a request calls itself makes no label."""
+
+    def __init__(self, *, in_flight: Callable[[], int], refused: Callable[[], Refused]) -> None:
+        """Registers the metrics.
+
+        Args:
+            in_flight: requests that are being answered at the moment.
+            refused: versions that do not serve at the moment.
+        """
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            f"{_PREFIX}_requests", "Requests by what they were answered.", ["route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            f"{_PREFIX}_request_seconds", "From the first byte in to the last one out.", ["route"],
+            buckets=_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        of_model = ["model", "version"]
+        self.texts = Counter(f"{_PREFIX}_texts", "Texts that were classified.", of_model, registry=self.registry)
+        self.tokens = Counter(f"{_PREFIX}_tokens", "Their tokens.", of_model, registry=self.registry)
+        self.truncated = Counter(f"{_PREFIX}_truncated_texts", "Texts that were cut.", of_model, registry=self.registry)
+        self.not_finite = Counter(
+            f"{_PREFIX}_not_finite", "Requests whose scores were no numbers.", of_model, registry=self.registry
+        )
+        self.registry.register(_RefusedVersions(refused))
+        gauge = Gauge(f"{_PREFIX}_requests_in_flight", "Requests being answered.", registry=self.registry)
+        gauge.set_function(in_flight)
+
+    def over(self, route: str, status: int, seconds: float) -> None:
+        """A request was answered, on the route as the application writes it."""
+        self.requests.labels(route, status).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def answered(self, answers: TextAnswers, *, model: str, version: int) -> None:
+        self.texts.labels(model, version).inc(len(answers.tokens))
+        self.tokens.labels(model, version).inc(sum(answers.tokens))
+        self.truncated.labels(model, version).inc(sum(answers.truncated))
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+NAME = "hf-albert-plus"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server as its routes see it.
+
+    Attributes:
+        catalogue: models, looked up anew by every request.
+        gate: who may come in; it says whether requests are still taken.
+    """
+
+    catalogue: Catalogue
+    settings: ServeSettings
+    gate: Gate
+    measures: Measures
+
+    async def in_time(self, answers: Awaitable[TextAnswers], chosen: ChosenModel) -> TextAnswers:
+        """Waits for the answers of a model, and counts them.
+
+        Raises:
+            DeadlineExceeded: they did not come in time.
+            NotFinite: the model computed something that is no number.
+        """
+        try:
+            said = await asyncio.wait_for(answers, self.settings.deadline_s)
+        except asyncio.TimeoutError:
+            raise DeadlineExceeded(f"no answer within {self.settings.deadline_s:g} s", retry_after_s=1) from None
+        except NotFinite:
+            self.measures.not_finite.labels(chosen.name, chosen.version).inc()
+            raise
+        self.measures.answered(said, model=chosen.name, version=chosen.version)
+        return said
+
+    def truncates(self, asked: bool | None) -> bool:
+        """Whether the texts of a request are cut: the server's own setting where the request does not say."""
+        return self.settings.truncate if asked is None else asked

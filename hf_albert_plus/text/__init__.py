@@ -1,0 +1,1 @@
+"""Text for pretraining: corpora of examples, and the tokenizers that cut it."""

@@ -1,0 +1,56 @@
+"""The stages that make tokenizers: from text, or from a SentencePiece model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..records.record import Record, file_parent
+from ..records.stage import run_stage
+from .corpus_parts import bar_of_parts, find_parts, sources
+from .settings import TokenizerSettings
+from .vocabularies import read_sentencepiece, train_unigram, train_wordpiece
+
+SENTENCEPIECE = "spiece.model"
+
+
+def train_tokenizer(corpus: Sequence[str], *, output: Path, settings: TokenizerSettings) -> Record:
+    """A lower-casing tokenizer with a vocabulary of the text's own.
+
+    Args:
+        corpus: files (.txt, .jsonl, .parquet), folders, or Hub datasets.
+    """
+    parts = find_parts(corpus, column=settings.column)
+
+    def lines() -> Iterator[str]:
+        with bar_of_parts(parts, description="text") as step:
+            for part in parts:
+                for document in part.documents():
+                    yield from document
+                step(part)
+
+    def work(directory: Path) -> dict[str, Any]:
+        if settings.kind == "unigram":
+            tokenizer, model = train_unigram(
+                lines(), vocab_size=settings.vocab_size, sample=settings.sample, seed=settings.seed
+            )
+            (directory / SENTENCEPIECE).write_bytes(model)
+        else:
+            tokenizer = train_wordpiece(lines, vocab_size=settings.vocab_size)
+        tokenizer.save_pretrained(directory)
+        return {"tokens": len(tokenizer)}
+
+    return run_stage("tokenizer", output, settings=asdict(settings), parents=sources(parts), work=work)
+
+
+def import_tokenizer(model: Path, *, output: Path) -> Record:
+    """A SentencePiece model such as ALBERT's, as a directory that AutoTokenizer opens."""
+    tokenizer = read_sentencepiece(model)
+
+    def work(directory: Path) -> dict[str, Any]:
+        tokenizer.save_pretrained(directory)
+        (directory / SENTENCEPIECE).write_bytes(model.read_bytes())
+        return {"tokens": len(tokenizer)}
+
+    parents = {"model": file_parent(model)}
+    return run_stage("tokenizer", output, settings={}, parents=parents, work=work)

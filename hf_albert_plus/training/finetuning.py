@@ -1,0 +1,97 @@
+"""Fine-tuning an encoder on one GLUE task: a model directory and data in, a classifier directory out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
+
+from ..checkpoints import check_trainable, load_classifier
+from ..records import processes
+from ..records.record import CHECKPOINTS, Record, parent
+from ..records.stage import run_stage
+from ..tasks.glue import Task
+from ..tasks.readers import data_parent, load_split
+from ..tasks.rows import encode, fits_positions, load_tokenizer
+from .loop import TrainingResult, train
+from .settings import TrainSettings
+
+
+def task_rows(
+    model: str | Path, config: Any, *, data: str, task: Task, max_length: int, split: str = "train"
+) -> tuple[Any, Any]:
+    """A model's tokenizer, and a split's rows as it encodes them.
+
+    Raises:
+        InvalidInput: a length that the model has no positions for.
+    """
+    fits_positions(config, max_length)
+    tokenizer = load_tokenizer(model, config)
+    return tokenizer, encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
+
+
+def fit(
+    classifier: Any,
+    model: str,
+    *,
+    data: str,
+    task: Task,
+    directory: Path,
+    settings: TrainSettings,
+    description: str,
+    callbacks: Sequence[TrainerCallback] = (),
+    checkpoint_seconds: float,
+) -> TrainingResult:
+    """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer."""
+    tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
+    result = train(
+        classifier,
+        rows=rows,
+        collator=DataCollatorWithPadding(tokenizer),
+        settings=settings,
+        checkpoints=directory / CHECKPOINTS,
+        description=description,
+        callbacks=callbacks,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    if processes.is_first():
+        classifier.save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
+    return result
+
+
+def finetune(
+    model: str, *, data: str, task: Task, output: Path, settings: TrainSettings, checkpoint_seconds: float = 60
+) -> Record:
+    """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
+
+    Args:
+        model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens.
+        data: folder or Hub id in the layout of nyu-mll/glue.
+        output: the directory to make: model, tokenizer, record.json.
+    """
+
+    def work(directory: Path) -> dict[str, Any]:
+        set_seed(settings.seed)
+        classifier = load_classifier(model, option="--model", task=task)
+        check_trainable(model, classifier.config, option="--model")
+        result = fit(
+            classifier,
+            model,
+            data=data,
+            task=task,
+            directory=directory,
+            settings=settings,
+            description=f"fine-tune {task.name}",
+            checkpoint_seconds=checkpoint_seconds,
+        )
+        return {**result.describe(), "parameters": classifier.num_parameters()}
+
+    return run_stage(
+        "finetune",
+        output,
+        settings={"task": task.name, **settings.describe()},
+        parents={"model": parent(model), "data": data_parent(data, task)},
+        work=work,
+        resumable=True,
+    )

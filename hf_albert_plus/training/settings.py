@@ -1,0 +1,52 @@
+"""How a model is trained, whatever it learns."""
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from ..errors import check_values
+from ..option import Option
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+
+# Far above what anybody trains: beyond them a number is a slip, and computing with it fails later.
+_MOST_EPOCHS, _LARGEST_BATCH, _LONGEST = 1_000_000, 1 << 24, 1 << 20
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a model is trained: by AdamW, with linear warm-up and decay. Fractions of an epoch are fine."""
+
+    epochs: Annotated[float, Option("Passes over the data. Default: the task's own.", of_task=True)]
+    batch_size: Annotated[int, Option("Examples a step, over all processes. Default: the task's own.", of_task=True)]
+    learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = 5e-5
+    warmup: Annotated[float, Option("Share of the steps with a rising learning rate.")] = 0.06
+    weight_decay: Annotated[float, Option("Weight decay, but for biases and norms.")] = 0.01
+    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
+    seed: Annotated[int, Option("Seed of weights, order and dropout.")] = 42
+    precision: Annotated[
+        Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")
+    ] = "auto"
+
+    def __post_init__(self) -> None:
+        check_values(
+            self,
+            ("epochs", 0 < self.epochs <= _MOST_EPOCHS, f"above 0 and at most {_MOST_EPOCHS:,}", "1"),
+            ("batch_size", 1 <= self.batch_size <= _LARGEST_BATCH, f"at least 1 and at most {_LARGEST_BATCH:,}", "32"),
+            ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "5e-5"),
+            ("warmup", 0 <= self.warmup < 1, "a share from 0 up to, not including, 1", "0.06"),
+            ("weight_decay", 0 <= self.weight_decay < 1, "from 0 up to, not including, 1", "0.01"),
+            ("max_length", 4 <= self.max_length <= _LONGEST, f"at least 4 and at most {_LONGEST:,}", "128"),
+            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def trains_in_bf16(precision: Precision) -> bool:
+    """Whether training autocasts to bf16 here."""
+    from ..machine import multiplies_bf16  # opens torch
+
+    return precision == "bf16" or (precision == "auto" and multiplies_bf16())

@@ -1,0 +1,110 @@
+"""The bench of a server: its load generator against a server whose pace is known, and its ratio against one in this process."""
+
+import http.server
+import threading
+import time
+from collections import Counter
+
+import numpy
+import pytest
+
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.load import served
+from hf_albert_plus.eval.load.server_process import Clients
+from hf_albert_plus.eval.load.traffic import Traffic
+from hf_albert_plus.eval.targets import parse_target
+from hf_albert_plus.serving.catalogue import Catalogue
+from hf_albert_plus.serving.classifier import QueuedClassifier
+from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.settings import ServeSettings
+from hf_albert_plus.tasks.glue import get_task
+from tests.support.local_server import Running
+
+PACE_S = 0.05
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    """Answers every request after the same time, one after the other."""
+
+    protocol_version = "HTTP/1.1"
+    turn = threading.Lock()
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.turn:
+            time.sleep(PACE_S)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def slow_port():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_replies_keep_the_order_of_their_requests(slow_port):
+    clients = Clients("127.0.0.1", slow_port, count=3)
+    bodies = [str(number).encode() for number in range(7)]
+    assert [reply.json() for reply in clients.closed_loop(bodies)] == list(range(7))
+    clients.close()
+
+
+def test_an_open_loop_counts_the_wait_of_requests_that_are_sent_late(slow_port):
+    """All four are due at once at a server that answers one at a time: the last waits for the others, whoever sends it."""
+    clients = Clients("127.0.0.1", slow_port, count=1)
+    found = [reply.ms for reply in clients.open_loop([b"1"] * 4, [0.0] * 4)]
+    clients.close()
+    numpy.testing.assert_array_less([PACE_S * 1e3 * number for number in (0.99, 1.99, 2.99, 3.99)], found)
+
+
+def test_no_server_is_said_so():
+    clients = Clients("127.0.0.1", 1, count=1)
+    with pytest.raises(InvalidInput, match="the server must answer"):
+        clients.closed_loop([b"1"])
+    clients.close()
+
+
+class InProcess(Running):
+    """In place of a server process."""
+
+    def __init__(self, target, *options):
+        directory = parse_target(target).directory
+        super().__init__(
+            Catalogue({"film": {1: QueuedClassifier(directory, "onnx", ServeSettings())}}), ServeSettings(), Gate()
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+
+    def cpu_seconds(self):
+        return Counter({"client": time.process_time()})
+
+
+def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_dir, short_benches):
+    monkeypatch.setattr(served, "ServerProcess", InProcess)
+    monkeypatch.setattr(served, "_BLOCK", 32)
+    monkeypatch.setattr(served, "_ROUNDS", 3)
+    traffic = Traffic(data=str(data_dir), task=get_task("mrpc"), max_length=32)
+    document = served.bench_served(
+        parse_target(f"{exported_dir}:onnx"), traffic, texts=8, clients=2, seconds=1, wait_ms=0
+    )
+    assert document["label_agreement"] == 1
+    assert document["cpu_split"] == {"client": 1}
+    assert 0 < document["throughput"][served.SERVED]["speedup"] < 1.5
+    assert document["throughput"][served.BARE]["speedup"] == 1
+    assert document["one_at_a_time"]["samples"] >= 20
+    assert document["half_pace"]["p99_ms"] >= document["half_pace"]["p50_ms"]

@@ -1,0 +1,253 @@
+"""Encoders with exits as one ONNX graph, a Loop or a row of Ifs, in onnxruntime against torch's exits: row by row, exit layer by exit
+layer."""
+
+from functools import cache
+
+import numpy
+import onnx
+import pytest
+import torch
+
+from hf_albert_plus.compression.exits.criteria import Criterion, confidence, normalised_entropy, taken_exits
+from hf_albert_plus.engines.onnx_engine import THRESHOLD, open_session
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.exits.exit_graph import assemble_loop, assemble_segments
+from hf_albert_plus.export.exits.exit_parts import (
+    Steps,
+    branch_weights,
+    export_segments,
+    export_start,
+    export_step,
+    steps_of,
+)
+from hf_albert_plus.export.precision.int8 import quantise
+from tests.support.exits import all_exits, batch_of, classifier
+from tests.support.small_models import small_config
+
+GRID = {
+    "shared": {"exit_head": "shared"},
+    "pooled": {"exit_head": "pooled"},
+    "pooled, two layers a step": {"exit_head": "pooled", "exit_layers": [2], "ffn_sharing": "cycle:2"},
+    "no token types, no pooler": {"exit_head": "shared", "type_vocab_size": 0, "pooler": "none", "hidden_act": "relu"},
+    "E = H, binary": {"exit_head": "pooled", "embedding_size": 32, "num_labels": 2},
+    "bottleneck": {"exit_head": "pooled", "bottleneck_size": 16, "norm_type": "no_norm", "num_feedforward_networks": 2},
+    "branches": {"exit_head": "branch"},
+    "branches, two layers a step": {
+        "exit_head": "branch",
+        "exit_layers": [2],
+        "attention_sharing": "cycle:2",
+        "num_labels": 2,
+    },
+    "pruned": {"exit_head": "pooled", "block_attention_heads": [3], "block_intermediate_sizes": [16]},
+}
+
+
+# What is no loop: blocks of their own, uneven distances.
+SEGMENTED = {
+    "branches, pruned": {
+        "exit_head": "branch", "exit_layers": [1, 3], "ffn_sharing": "none", "block_intermediate_sizes": [8, 16, 24, 48],
+    },
+    "blocks of their own": {"exit_head": "pooled", "exit_layers": [2], "attention_sharing": "none", "ffn_sharing": 2},
+    "uneven distances": {"exit_head": "shared", "exit_layers": [3]},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """Models and the graphs of their parts, each traced once."""
+
+    @cache
+    def traced(name):
+        model, directory = classifier(**{**GRID, **SEGMENTED}[name]), tmp_path_factory.mktemp("exits")
+        start = export_start(model, directory / "start.onnx")
+        if name in GRID:
+            return model, start, export_step(model, directory / "step.onnx"), assemble_loop
+        return model, start, export_segments(model, directory), assemble_segments
+
+    return traced
+
+
+@pytest.fixture(params=[*GRID, *SEGMENTED])
+def exported(request, export):
+    return export(request.param)
+
+
+@pytest.fixture(params=GRID)
+def loop(request, export):
+    return export(request.param)[:3]
+
+
+def inputs_of(model, **shape):
+    inputs = batch_of(model, **shape)
+    if not model.config.type_vocab_size:
+        del inputs["token_type_ids"]
+    return inputs
+
+
+def run(proto, inputs, threshold=None):
+    feed = {name: tensor.numpy() for name, tensor in inputs.items()}
+    if threshold is not None:
+        feed[THRESHOLD] = numpy.asarray(threshold, dtype=numpy.float32)
+    session = open_session(proto.SerializeToString(), threads=1)
+    logits, layers = session.run(["logits", "layers"], feed)
+    return torch.from_numpy(logits), torch.from_numpy(layers)
+
+
+def between(values):
+    """A threshold from 0 to 1 that no row is at."""
+    values = torch.cat([values.flatten(), torch.tensor([0.0, 1.0])]).sort().values
+    place = len(values) // 2
+    return float((values[place - 1] + values[place]) / 2)
+
+
+@pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
+@pytest.mark.parametrize("shape", [{"batch": 12, "length": 9}, {"batch": 1, "length": 5}, {"batch": 3, "length": 16}])
+def test_the_graph_says_what_torch_says(exported, kind, shape):
+    model, start, parts, assemble = exported
+    inputs = inputs_of(model, **shape)
+    logits_JBC = all_exits(model, inputs)
+    depths = torch.tensor([*model.config.exit_layers, 4])
+    measure = {"entropy": normalised_entropy, "confidence": confidence}.get(kind)
+    thresholds = [1.0, 2.0] if measure is None else [between(measure(logits_JBC[:-1])), 0.0, 1.0]
+    proto = assemble(start, parts, model, kind=kind, threshold=thresholds[0])
+    for threshold in thresholds:
+        taken = taken_exits(logits_JBC, Criterion(kind, threshold))
+        logits, layers = run(proto, inputs, threshold)
+        assert torch.equal(layers, depths[taken])
+        expected = logits_JBC[taken, torch.arange(len(taken))]
+        torch.testing.assert_close(logits, expected, atol=2e-6, rtol=2e-5)
+    # Its own threshold is the first.
+    own = run(proto, inputs)
+    given = run(proto, inputs, thresholds[0])
+    assert all(torch.equal(mine, other) for mine, other in zip(own, given, strict=True))
+
+
+def test_the_body_stores_the_blocks_once(loop):
+    model, start, step = loop
+    proto = assemble_loop(start, step, model, kind="entropy", threshold=0.5)
+    (loop,) = (node for node in proto.graph.node if node.op_type == "Loop")
+    (body,) = (attribute.g for attribute in loop.attribute)
+    # Which head a column of a branch is of.
+    heads = 2 * model.config.exit_size if model.config.exit_head == "branch" else 0
+    # Besides the weights a few dozen constants and, for a trace of a position table, what it gathers by.
+    assert stored_in(proto.graph) <= model.num_parameters() + heads + model.config.max_position_embeddings + 100
+    assert {node.domain for node in (*proto.graph.node, *body.node)} == {""}
+
+
+def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
+    """Against the quantised step, run in turns on a row at a time: dynamic scales are of what is in a batch."""
+    model, start, step = loop
+    for part in (start, step):
+        counts = quantise(part, tmp_path / part.name)
+        assert counts.quantised_products == counts.weight_products
+    inputs = inputs_of(model, batch=6)
+    proto = assemble_loop(tmp_path / "start.onnx", tmp_path / "step.onnx", model, kind="entropy", threshold=0.5)
+    first, once = (open_session(tmp_path / f"{name}.onnx", threads=1) for name in ("start", "step"))
+    branches = branch_weights(model)
+    heads = [*(exit_.classifier for exit_ in model.exits), model.classifier]
+    steps = steps_of(model.config)
+    for row in range(6):
+        single = {name: tensor[row : row + 1] for name, tensor in inputs.items()}
+        feed = {name: tensor.numpy() for name, tensor in single.items()}
+        mask = feed["attention_mask"]
+        (hidden,) = first.run(None, {name: feed[name] for name in feed if name != "attention_mask"})
+        said = []
+        for number in range(steps.count):
+            branch = {name: stacked[min(number, len(stacked) - 1)].numpy() for name, stacked in branches.items()}
+            hidden, pooled, *branch_said = once.run(None, {"hidden": hidden, "attention_mask": mask, **branch})
+            if branch and number < steps.count - 1:
+                said.append(torch.from_numpy(branch_said[0]))
+                continue
+            with torch.no_grad():
+                said.append(heads[min(number, len(heads) - 1)](torch.from_numpy(pooled)))
+        logits_JBC = torch.stack(said)
+        threshold = between(normalised_entropy(logits_JBC))
+        taken = int(taken_exits(logits_JBC, Criterion("entropy", threshold))[0])
+        logits, layers = run(proto, single, threshold)
+        assert layers.tolist() == [(taken + 1) * steps.layers]
+        torch.testing.assert_close(logits, logits_JBC[taken], atol=1e-5, rtol=1e-4)
+
+
+def test_steps_by_hand():
+    assert steps_of(small_config(exit_layers=[1, 2, 3], exit_head="shared")) == Steps(1, 4)
+    assert steps_of(small_config(exit_layers=[2], exit_head="pooled", attention_sharing="cycle:2")) == Steps(2, 2)
+
+
+def test_int8_segments_have_every_product_of_a_branch(tmp_path):
+    """Four of attention and two of the feed-forward network a layer, and seven of the branch; the classifier has its pooler."""
+    model = classifier(exit_layers=[3], exit_head="branch")
+    for number, (part, products) in enumerate(zip(export_segments(model, tmp_path), (3 * 6 + 7, 6 + 2), strict=True)):
+        counts = quantise(part, tmp_path / f"int8_{number}.onnx")
+        assert counts.quantised_products == counts.weight_products == products
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"exit_layers": None}, "a loop needs exits, got none; use its segments"),
+        ({"exit_layers": [1, 3]}, r"a loop over 4 layers needs exits at even distances, got \[1, 3\]"),
+        ({"exit_layers": [3]}, r"a loop over 4 layers needs exits at even distances, got \[3\]"),
+        (
+            {"ffn_sharing": "none"},
+            r"a loop needs blocks that repeat every 1 layers, from exit to exit, got \[0, 1, 2, 3\]",
+        ),
+    ],
+)
+def test_what_is_no_loop_is_told_so(fields, message):
+    with pytest.raises(InvalidInput, match=message):
+        steps_of(small_config(**{"exit_layers": [1, 2, 3], "exit_head": "pooled", **fields}))
+
+
+def test_a_regression_leaves_when_its_value_stays(tmp_path):
+    torch.manual_seed(0)
+    model = classifier(num_labels=1, exit_head="pooled")
+    inputs = inputs_of(model, batch=12)
+    steps = all_exits(model, inputs).diff(dim=0).abs().quantile(0.5)
+    with torch.no_grad():  # so that half of the steps are less than what counts as the same
+        for exit_ in (*(each.classifier for each in model.exits), model.classifier):
+            exit_.weight.mul_(0.1 / steps)
+            exit_.bias.mul_(0.1 / steps)
+    start, step = export_start(model, tmp_path / "start.onnx"), export_step(model, tmp_path / "step.onnx")
+    logits_JBC = all_exits(model, inputs)
+    for patience in (1, 2):
+        proto = assemble_loop(start, step, model, kind="patience", threshold=patience)
+        logits, layers = run(proto, inputs)
+        taken = taken_exits(logits_JBC, Criterion("patience", patience))
+        assert len(set(taken.tolist())) > 1
+        assert patience > 1 or 0 < int((taken == 1).sum()) < 12
+        assert torch.equal(layers, taken + 1)
+        torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(len(taken))], atol=2e-6, rtol=2e-5)
+
+
+def test_a_loop_and_its_segments_agree(export, tmp_path):
+    model, start, step, _ = export("pooled, two layers a step")
+    inputs = inputs_of(model, batch=12)
+    threshold = between(normalised_entropy(all_exits(model, inputs)[:-1]))
+    segments = export_segments(model, tmp_path)
+    once = assemble_loop(start, step, model, kind="entropy", threshold=threshold)
+    many = assemble_segments(start, segments, model, kind="entropy", threshold=threshold)
+    for one, other in zip(run(once, inputs), run(many, inputs), strict=True):
+        torch.testing.assert_close(one, other, atol=2e-6, rtol=2e-5)
+    # Segments that share their weights read one copy.
+    assert stored_in(many.graph) < 1.1 * stored_in(once.graph)
+
+
+def stored_in(graph):
+    """Numbers that a graph and those inside it hold."""
+    inner = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return sum(onnx.numpy_helper.to_array(t).size for t in graph.initializer) + sum(map(stored_in, inner))
+
+
+def test_int8_segments_run_with_nobody_left(export, tmp_path):
+    """Scales of an empty batch do not exist: a segment that nobody reaches is not run."""
+    model, start, segments, _ = export("blocks of their own")
+    (tmp_path / "int8").mkdir()
+    for part in (start, *segments):
+        quantise(part, tmp_path / "int8" / part.name)
+    parts = [tmp_path / "int8" / part.name for part in segments]
+    proto = assemble_segments(tmp_path / "int8" / "start.onnx", parts, model, kind="entropy", threshold=1.0)
+    inputs = inputs_of(model, batch=5)
+    logits, layers = run(proto, inputs)
+    assert layers.tolist() == [2] * 5
+    torch.testing.assert_close(logits, all_exits(model, inputs)[0], atol=0.05, rtol=0.05)
+    assert run(proto, inputs, 0.0)[1].tolist() == [4] * 5

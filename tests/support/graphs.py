@@ -1,0 +1,34 @@
+"""Traced graphs of small models; tracing is slow, so each is made once."""
+
+import copy
+import json
+from pathlib import Path
+
+import onnx
+import onnx_ir
+import torch
+
+from hf_albert_plus.export.graph.tracing import apply_passes, save_graph, trace_graph
+from hf_albert_plus.heads import albert_plus_class
+from tests.support.small_models import randomise, small_config
+
+_TRACED: dict[tuple[str, str], tuple[torch.nn.Module, bytes]] = {}
+
+
+def traced(head: str = "ForSequenceClassification", **fields) -> tuple[torch.nn.Module, onnx_ir.Model]:
+    """A small model with random weights and its traced graph without passes; tracing is slow, so it is kept for the
+    tests that ask for the same."""
+    key = (head, json.dumps(fields, sort_keys=True))
+    if key not in _TRACED:
+        model = randomise(albert_plus_class(head)(small_config(**fields)))
+        _TRACED[key] = (model, onnx_ir.to_proto(trace_graph(model)).SerializeToString())
+    model, graph = _TRACED[key]
+    return copy.deepcopy(model), onnx_ir.from_proto(onnx.load_model_from_string(graph))
+
+
+def exported_graph(path: Path, head: str = "ForSequenceClassification", **fields) -> torch.nn.Module:
+    """Writes the graph of a small model with all passes, and returns the model."""
+    model, graph = traced(head, **fields)
+    apply_passes(graph)
+    save_graph(graph, path)
+    return model
