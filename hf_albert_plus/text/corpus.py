@@ -22,7 +22,7 @@ from ..records.stage import run_stage
 from .corpus_parts import bar_of_parts, find_parts, sources
 from .documents import Part
 from .settings import CorpusSettings
-from .shards import SPLITS, ShardMaker, features, tokenizer_for_pretraining
+from .shards import SPLITS, ShardMaker, check_specials, features, tokenizer_for_pretraining
 
 TOKENIZER = "tokenizer"
 
@@ -176,6 +176,8 @@ def open_corpus(corpus: Path) -> tuple[Any, Any]:
     from datasets import DatasetDict, load_from_disk
 
     tokenizer = open_tokenizer(corpus / TOKENIZER, rule="--corpus must hold its tokenizer", repair=_REPAIR)
+    rule = "--corpus must hold a tokenizer with first, separator, mask and padding tokens"
+    check_specials(tokenizer, rule=rule, where=corpus / TOKENIZER, repair=_REPAIR)
     try:
         splits = load_from_disk(str(corpus.absolute()))
     # What datasets raises at JSON of another shape and at Arrow files that are none.

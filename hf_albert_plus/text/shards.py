@@ -197,13 +197,23 @@ def tokenizer_for_pretraining(directory: str) -> Any:
             got=directory,
             repair="make one with albert-plus tokenizer train",
         )
+    check_specials(tokenizer, rule="--tokenizer must have first, separator, mask and padding tokens", where=directory)
+    return tokenizer
+
+
+def check_specials(
+    tokenizer: Any, *, rule: str, where: object, repair: str = "make one with albert-plus tokenizer train"
+) -> None:
+    """Refuses a tokenizer without the specials that examples need.
+
+    Args:
+        where: its directory.
+
+    Raises:
+        InvalidInput: one is missing.
+    """
     missing = [
         name for name in ("cls_token", "sep_token", "mask_token", "pad_token") if getattr(tokenizer, name) is None
     ]
     if missing:
-        raise InvalidInput(
-            "--tokenizer must have first, separator, mask and padding tokens",
-            got=f"{directory} without {', '.join(missing)}",
-            repair="make one with albert-plus tokenizer train",
-        )
-    return tokenizer
+        raise InvalidInput(rule, got=f"{where} without {', '.join(missing)}", repair=repair)

@@ -9,7 +9,14 @@ import torch
 
 from hf_albert_plus.compression.quantisation.fake_quantisation import FakeQuantisation
 from hf_albert_plus.compression.quantisation.mixed_bits import assign_bits, blocks_of, curvatures, sensitivity
-from hf_albert_plus.compression.quantisation.packed_weights import pack, packed_bytes, read_packed, unpack, write_packed
+from hf_albert_plus.compression.quantisation.packed_weights import (
+    pack,
+    packed_bytes,
+    read_packed,
+    serialise,
+    unpack,
+    write_packed,
+)
 from hf_albert_plus.compression.quantisation.rounding import (
     Grid,
     activation_levels,
@@ -173,6 +180,16 @@ def test_a_packed_file_holds_what_was_trained(tmp_path):
     module = model.albert_plus.encoder.ffn[0].intermediate
     assert packed_bytes(module.weight, Grid(3)) == 48 * (32 * 3 // 8 + 5)
     assert packed_bytes(module.weight, Grid(3, 4)) == 48 * 12 + 4 * 5
+
+
+def test_a_packed_file_is_the_same_in_every_process():
+    """Of several entries of metadata, safetensors draws the order anew in each process."""
+    model, fake_quantisation = model_and_simulation(1, others=Grid(3))
+    scheme = fake_quantisation.scheme()
+    fake_quantisation.remove()
+    content = serialise(model, scheme)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert list(header["__metadata__"]) == ["packed"]
 
 
 def test_curvature_is_the_hessians_top_eigenvalue():

@@ -57,6 +57,15 @@ def test_a_split_is_missing(copied):
         open_corpus(copied)
 
 
+def test_a_tokenizer_that_lost_its_specials(copied):
+    """As where the file that names them is a link to nothing."""
+    (copied / "tokenizer" / "tokenizer_config.json").unlink()
+    with pytest.raises(
+        InvalidInput, match=r"--corpus must hold a tokenizer with first.*, got .*tokenizer without .*; build the corpus"
+    ):
+        open_corpus(copied)
+
+
 def test_examples_longer_than_the_model(corpus):
     splits, _ = open_corpus(corpus)
     with pytest.raises(InvalidInput, match=r"at most max_position_embeddings \(1\) tokens, got \d+; use --set max_pos"):

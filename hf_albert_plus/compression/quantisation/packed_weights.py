@@ -74,7 +74,8 @@ def serialise(model: Any, scheme: Scheme) -> bytes:
         ):
             tensors[f"{name}.{part}"] = torch.from_numpy(values)
         facts[name] = {"bits": grid.bits, "groups": grid.groups, "columns": columns}
-    return save(tensors, metadata={"format": "pt", "packed": json.dumps(facts)})
+    # One entry alone: safetensors writes several in an order that differs from process to process.
+    return save(tensors, metadata={"packed": json.dumps(facts)})
 
 
 def write_packed(model: Any, scheme: Scheme, path: Path) -> None:
