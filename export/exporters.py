@@ -18,8 +18,9 @@ from hf_albert_plus.export.exits.exit_exports import write_exits
 from hf_albert_plus.export.graph.tracing import applied_passes, save_graph
 from hf_albert_plus.export.openvino_ir import quantise_openvino, write_openvino
 from hf_albert_plus.export.precision.half import HalfType, check_range, emulate, load_typed, to_half
-from hf_albert_plus.export.precision.int8 import QuantisedGraph, WeightProducts, count_products, quantise
+from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.keep_fp32 import Kept, fewest_in_fp32, rank_by_sensitivity
+from hf_albert_plus.export.precision.products import QuantisedGraph, WeightProducts, count_products
 from hf_albert_plus.export.precision.qdq import quantise_static
 from hf_albert_plus.export.tensorrt_plan import TENSORRT_RELEASE, build_plan, unsupported
 from hf_albert_plus.export.triton import write_repository
@@ -114,7 +115,7 @@ def _int8(work: Work, artefact: Artefact) -> Results:
     search: Results = ()
 
     def quantised(kept: Kept) -> QuantisedGraph:
-        return quantise(work.graph, target, keep_fp32=[*work.keep_fp32, *kept])
+        return quantise(work.graph, target, ranges=work.ranges, keep_fp32=[*work.keep_fp32, *kept])
 
     counts = quantised(kept)
     scores: dict[Kept, Score] = {kept: work.score(artefact)}
@@ -123,7 +124,10 @@ def _int8(work: Work, artefact: Artefact) -> Results:
         counts, search = quantised(kept), (Search(len(scores)),)
     proto = onnx.load(target)
     onnx.checker.check_model(proto)
-    return work.parity(artefact), counts, *search, Passes(applied_passes(proto)), scores[kept]
+    calibration = Calibration(len(work.examples))
+    invariance = work.invariance(artefact)
+    passes = Passes(applied_passes(proto))
+    return work.parity(artefact), counts, calibration, *invariance, *search, passes, scores[kept]
 
 
 def _search(work: Work, artefact: Artefact, quantised: Callable[[Kept], Any], scores: dict[Kept, Score]) -> Kept:
@@ -141,7 +145,9 @@ def _search(work: Work, artefact: Artefact, quantised: Callable[[Kept], Any], sc
 
     rows = pad_rows(work.examples[:_SENSITIVITY_EXAMPLES], work.tokenizer)
     batch = {key: with_choices(tensor, work.model) for key, tensor in rows.items()}
-    ranked = [product for product in rank_by_sensitivity(work.graph, batch) if product not in work.keep_fp32]
+    ranked = [
+        product for product in rank_by_sensitivity(work.graph, batch, work.ranges) if product not in work.keep_fp32
+    ]
     fewest = fewest_in_fp32(ranked, holds)
     if fewest is None:
         repair = "its 8-bit embedding tables cost that much: export onnx-fp16, or allow a larger --max-drop"
@@ -157,7 +163,8 @@ def _qdq(work: Work, artefact: Artefact) -> Results:
     proto = onnx.load(path)
     onnx.checker.check_model(proto)
     calibration = Calibration(len(work.examples))
-    return work.parity(artefact), counts, calibration, work.judged(artefact), StaticCheck.of(proto)
+    invariance = work.invariance(artefact)
+    return work.parity(artefact), counts, calibration, *invariance, work.judged(artefact), StaticCheck.of(proto)
 
 
 def _openvino(work: Work, artefact: Artefact) -> Results:
@@ -168,7 +175,8 @@ def _openvino(work: Work, artefact: Artefact) -> Results:
 def _openvino_int8(work: Work, artefact: Artefact) -> Results:
     path = work.path(artefact)
     counts = quantise_openvino(work.graph, path, examples=work.examples, keep_fp32=work.keep_fp32)
-    return work.parity(artefact), counts, Calibration(len(work.examples)), work.judged(artefact)
+    calibration = Calibration(len(work.examples))
+    return work.parity(artefact), counts, calibration, *work.invariance(artefact), work.judged(artefact)
 
 
 def _tensorrt(work: Work, artefact: Artefact) -> Results:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hf_albert_plus.errors import QuantisationError, need
 from hf_albert_plus.export.graph.tracing import quiet_loggers
-from hf_albert_plus.export.precision.int8 import QuantisedProducts, WeightProducts
+from hf_albert_plus.export.precision.products import QuantisedProducts, WeightProducts
 from hf_albert_plus.export.real_examples import Example, as_arrays
 
 _PRODUCT = "MatMul"

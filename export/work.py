@@ -1,7 +1,7 @@
 """The state of one export under way: the model, its fp32 graph, and what every artefact is checked on."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from hf_albert_plus.compression.quantisation.scheme import Scheme, read_scheme
 from hf_albert_plus.engines.artefacts import ARTEFACTS, Artefact
 from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.invariance import Invariance, check_invariance, measure_invariance
 from hf_albert_plus.engines.parity import (
     AS_TRAINED,
     Agreement,
@@ -30,14 +31,17 @@ from hf_albert_plus.engines.parity import (
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.errors import ScoreError
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
-from hf_albert_plus.export.precision.int8 import matching_products
+from hf_albert_plus.export.precision.input_ranges import Range, find_ranges
+from hf_albert_plus.export.precision.products import matching_products
 from hf_albert_plus.export.precision.trained import TrainedGraph, write_trained
-from hf_albert_plus.export.real_examples import Example, task_examples, text_examples
+from hf_albert_plus.export.real_examples import Example, as_arrays, sample_examples, task_examples, text_examples
 from hf_albert_plus.export.settings import ExportSettings, Scorer
-from hf_albert_plus.model_inputs import Tensors, with_choices
+from hf_albert_plus.model_inputs import Tensors, axis_names, longest_input, with_choices
 from hf_albert_plus.tasks.rows import load_tokenizer
 
 _BATCH = 8
+# Examples that are answered alone and in batches.
+_IN_BATCHES = 32
 # Examples that the predictions of a model trained for few bits are counted on, at least.
 _COUNTED = 1000
 
@@ -113,7 +117,7 @@ class Work:
         proto = onnx.load(graph)
         onnx.checker.check_model(proto)
         checked = cases(model, tokenizer)
-        if examples:
+        if tokenizer is not None:
             batch = {name: with_choices(t, model) for name, t in pad_rows(examples[:8], tokenizer).items()}
             checked.append(Case(f"{len(examples[:8])} of the examples", batch))
         work = cls(
@@ -133,6 +137,12 @@ class Work:
         if scorer is not None:
             work.torch_score = scorer(work.engine("torch" if scheme is None else "torch-qat"))
         return work
+
+    @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """The ranges of the inputs of products, as the examples have them."""
+        rank = len(axis_names(self.model))
+        return find_ranges(self.graph, [as_arrays(example, rank=rank) for example in self.examples])
 
     @cached_property
     def reference(self) -> PreTrainedModel:
@@ -169,7 +179,7 @@ class Work:
             compared = differences(self.model, run, self.cases)
         return check_parity(compared, what=artefact.name, precision=artefact.precision)
 
-    def as_trained(self, artefact: Artefact) -> tuple[Parity | TrainedGraph | Agreed | Score, ...]:
+    def as_trained(self, artefact: Artefact) -> tuple[Parity | TrainedGraph | Invariance | Agreed | Score, ...]:
         """Writes and verifies a graph with the roundings that the model was trained with: it is compared with the model that computes with
         them, and predictions on the examples are counted."""
         if self.scheme is None or artefact.trained_form is None:
@@ -184,14 +194,44 @@ class Work:
         parity = check_parity(compared, what=artefact.name, precision=AS_TRAINED)
         agreed = agreement(self.reference, engine, self.example_batches())
         check_agreement(agreed, what=artefact.name)
+        invariance = self.invariance(artefact)
         score = self.judged(
             artefact, repair="train it longer or with more bits (albert-plus qat), or allow a larger --max-drop"
         )
-        return (parity, counts, *(() if agreed is None else (Agreed(agreed),)), score)
+        return (parity, counts, *invariance, *(() if agreed is None else (Agreed(agreed),)), score)
+
+    def invariance(self, artefact: Artefact) -> tuple[Invariance, ...]:
+        """How far the answers to examples depend on their batch; nothing without a tokenizer, which pads them.
+
+        Raises:
+            InvarianceError: an artefact of ours in int8, whose answers do.
+        """
+        if self.tokenizer is None:
+            return ()
+        has_choices = len(axis_names(self.model)) == 3
+
+        def pad(rows: Sequence[Example]) -> Tensors:
+            padded = pad_rows(rows, self.tokenizer)
+            return {name: tensor[:, None] for name, tensor in padded.items()} if has_choices else padded
+
+        def measure(runtime: str) -> Invariance:
+            return measure_invariance(
+                self.engine(runtime),
+                self.examples[:_IN_BATCHES],
+                batches=(_BATCH, _IN_BATCHES),
+                longest=min(128, longest_input(self.model.config)),
+                pad=pad,
+            )
+
+        measured = measure(artefact.name)
+        # A model may depend on padding itself: MobileBERT's embeddings read the next token.
+        if artefact.name.startswith("onnx") and not measured.holds and measure("torch").holds:
+            check_invariance(measured, what=artefact.name)
+        return (measured,)
 
     def example_batches(self) -> Iterator[Tensors]:
-        """The examples, a few at a time."""
-        for start in range(0, len(self.examples), _BATCH):
+        """The examples, a few at a time; none without a tokenizer, which pads them."""
+        for start in range(0, len(self.examples) if self.tokenizer else 0, _BATCH):
             rows = pad_rows(self.examples[start : start + _BATCH], self.tokenizer)
             yield {name: with_choices(tensor, self.model) for name, tensor in rows.items()}
 
@@ -242,7 +282,7 @@ def _examples(source: Path, model: PreTrainedModel, settings: ExportSettings, *,
         return text_examples(source, model.config, texts=settings.texts, count=count)
     if settings.data is not None and settings.task is not None:
         return task_examples(source, model.config, data=settings.data, task=settings.task, count=count)
-    return []
+    return sample_examples(source, model, count=count)
 
 
 def _tokenizer(source: Path, model: PreTrainedModel) -> Any:

@@ -38,6 +38,13 @@ class ParityError(AlbertPlusError):
         self.outputs, self.what, self.rule = outputs, what, rule
 
 
+class InvarianceError(AlbertPlusError):
+    """An export's answer to a text depends on what else is in its batch."""
+
+    def __init__(self, *, what: str, rule: str, got: str, repair: str):
+        super().__init__(f"{what}: {rule}, got {got}; nothing was written: {repair}")
+
+
 class QuantisationError(AlbertPlusError):
     """An int8 graph leaves weight products in fp32 that it should not."""
 

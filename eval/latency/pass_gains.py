@@ -14,10 +14,18 @@ from hf_albert_plus.eval.latency.peers import Peer, graph_peer, open_source
 from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.targets import Shape, check_shapes
 from hf_albert_plus.export.graph.gelu import fuse_gelu
-from hf_albert_plus.export.graph.tracing import PASSES, applied_passes, apply_passes, save_graph, trace_graph
+from hf_albert_plus.export.graph.tracing import (
+    PASSES,
+    applied_passes,
+    apply_passes,
+    export_graph,
+    save_graph,
+    trace_graph,
+)
+from hf_albert_plus.export.precision.input_ranges import find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.machine import physical_cores, use_threads
-from hf_albert_plus.model_inputs import sample_inputs
+from hf_albert_plus.model_inputs import longest_input, sample_inputs, whole_inputs
 from hf_albert_plus.records.progress import steps
 
 ALL = "all passes"
@@ -48,6 +56,10 @@ def bench_passes(source: str, *, shapes: list[Shape], seconds: float = 3.0, thre
         int8: dict[str, Peer] = {}
         applied: dict[str, dict[str, int]] = {}
         with steps("build", total=len(choices)) as begin:
+            whole, length = Path(folder) / "whole.onnx", min(128, longest_input(model.config))
+            save_graph(export_graph(model), whole)
+            random = whole_inputs(model.config, tuple(sample_inputs(model)), batch=1, length=length)
+            ranges = find_ranges(whole, [{name: tensor.numpy() for name, tensor in random.items()}])
             traced = onnx_ir.to_proto(trace_graph(model)).SerializeToString()
             for index, (label, (chosen, added)) in enumerate(choices.items()):
                 begin(label)
@@ -56,7 +68,7 @@ def bench_passes(source: str, *, shapes: list[Shape], seconds: float = 3.0, thre
                 counts = {name: extra[name](graph) for name in added}
                 path, narrow = Path(folder) / f"{index}.onnx", Path(folder) / f"{index}_int8.onnx"
                 save_graph(graph, path)
-                quantise(path, narrow, passes=())
+                quantise(path, narrow, ranges=ranges, passes=())
                 applied[label] = {**applied_passes(onnx.load(path)), **counts}
                 for peers, file in ((fp32, path), (int8, narrow)):
                     peers[label] = graph_peer(

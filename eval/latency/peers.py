@@ -18,7 +18,9 @@ from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.targets import Shape, check_shapes, sample_tensors
 from hf_albert_plus.export.graph.tracing import export_graph, quiet_exporters, quiet_loggers, save_graph
 from hf_albert_plus.export.openvino_ir import count_openvino_products, quantise_openvino, write_openvino
-from hf_albert_plus.export.precision.int8 import count_products, quantise
+from hf_albert_plus.export.precision.input_ranges import find_ranges
+from hf_albert_plus.export.precision.int8 import quantise
+from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.machine import physical_cores, use_threads
 from hf_albert_plus.model_inputs import longest_input, random_ids, sample_inputs, seeded
 from hf_albert_plus.records.progress import steps
@@ -322,7 +324,9 @@ def _our_graph(work: _Workshop) -> Path:
 
 
 def _our_int8(work: _Workshop) -> Peer:
-    quantise(_our_graph(work), work.folder / "ours_int8.onnx")
+    graph = _our_graph(work)
+    rows = [{name: tensor.numpy() for name, tensor in row.items()} for row in _random_rows(work)]
+    quantise(graph, work.folder / "ours_int8.onnx", ranges=find_ranges(graph, rows))
     return _of_onnx(work, work.folder / "ours_int8.onnx")
 
 

@@ -13,7 +13,10 @@ from hf_albert_plus.engines.parity import compare_exits, onnx_runner
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.exit_graph import assemble_loop, assemble_segments
 from hf_albert_plus.export.exits.exit_parts import branch_weights, export_segments, export_start, export_step, steps_of
-from hf_albert_plus.export.precision.int8 import QuantisedProducts, quantise
+from hf_albert_plus.export.exits.exit_ranges import ranges_of_loop, ranges_of_segments
+from hf_albert_plus.export.precision.input_ranges import Range
+from hf_albert_plus.export.precision.int8 import quantise
+from hf_albert_plus.export.precision.products import QuantisedProducts
 from hf_albert_plus.export.work import Work
 from hf_albert_plus.machine import physical_cores
 
@@ -74,8 +77,9 @@ def write_exits(work: Work, artefact: Artefact) -> tuple[Any, ...]:
     path.write_bytes(form.proto.SerializeToString())
     parity = compare_exits(work.model, work.engine(artefact.name), work.cases, criterion)
     score = work.judged(artefact, repair="calibrate the exits with a smaller --max-drop, or export it without them")
+    invariance = work.invariance(artefact)
     rule = ExitRule(chosen, criterion.kind, criterion.threshold)
-    return tuple(result for result in (rule, why, times, form.counts, parity, score) if result is not None)
+    return tuple(result for result in (rule, why, times, form.counts, parity, *invariance, score) if result is not None)
 
 
 def check_exits(config: Any, name: str) -> None:
@@ -109,7 +113,12 @@ def _form(work: Work, name: str, criterion: Criterion, *, is_int8: bool) -> _For
     start, after = _traced(work, name)
     counts = None
     if is_int8:
-        (start, *after), counts = _quantised([start, *after], work.scratch / f"int8-{name}")
+        ranges = (
+            ranges_of_loop(model, start, after[0], work.examples)
+            if name == "loop"
+            else ranges_of_segments(start, after, work.examples)
+        )
+        (start, *after), counts = _quantised([start, *after], ranges, work.scratch / f"int8-{name}")
     rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}
     if name == "segments":
         return _Form(assemble_segments(start, after, model, **rule), counts)
@@ -135,9 +144,9 @@ def _traced(work: Work, form: str) -> tuple[Path, list[Path]]:
     return parts["start"][0], parts[form]
 
 
-def _quantised(parts: list[Path], folder: Path) -> tuple[list[Path], QuantisedProducts]:
+def _quantised(parts: list[Path], ranges: list[dict[str, Range]], folder: Path) -> tuple[list[Path], QuantisedProducts]:
     """The parts in int8, and the counts of all their products."""
-    counts = [quantise(part, folder / part.name) for part in parts]
+    counts = [quantise(part, folder / part.name, ranges=of_part) for part, of_part in zip(parts, ranges, strict=True)]
     products = QuantisedProducts(
         weight_products=sum(part.weight_products for part in counts),
         quantised_products=sum(part.quantised_products for part in counts),

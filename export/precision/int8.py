@@ -1,169 +1,66 @@
-"""Dynamic int8: weights are quantised per channel and stored once, activations at run time, and every weight product is counted.
+"""int8 with ranges that are known: weights and embedding tables by row, inputs of products by the ranges that examples showed."""
 
-A weight product is a matrix product with a stored weight, in an fp32 or a quantised graph.
-"""
-
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-import onnx
 import onnx_ir
 
-from hf_albert_plus.errors import InvalidInput, QuantisationError, suggest
-from hf_albert_plus.export.graph.rewrites import fold_weight_transposes, separate_weights
-from hf_albert_plus.export.graph.tracing import INT8_PASSES, apply_passes, quiet_loggers, save_graph
-
-_FLOAT = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE}
-_PASS_THROUGH = {"Transpose", "Identity", "Cast", "DequantizeLinear"}
-_QUANTISED = {"MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits"}
+from hf_albert_plus.compression.quantisation.rounding import Grid
+from hf_albert_plus.export.graph.tracing import INT8_PASSES
+from hf_albert_plus.export.precision.input_ranges import Range
+from hf_albert_plus.export.precision.products import QuantisedGraph
+from hf_albert_plus.export.precision.rounded_products import Rounding, Step, write_rounded
 
 
 @dataclass(frozen=True)
-class WeightProducts:
-    """How many weight products a graph has."""
+class CalibratedGraph(QuantisedGraph):
+    """A graph in int8 with what was done to channels that reach far beyond the others.
 
-    weight_products: int
+    Attributes:
+        divided_products: products whose input is divided by channel.
+        products_with_fp32_channels: those of whose input a few channels are multiplied in fp32.
+    """
 
-
-@dataclass(frozen=True)
-class QuantisedProducts(WeightProducts):
-    """How many of them are quantised, and the names of those in fp32."""
-
-    quantised_products: int
-    kept_fp32: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class QuantisedGraph(QuantisedProducts):
-    """The same of an ONNX graph, with the embedding tables that it stores in a float type."""
-
-    float_tables: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Products:
-    """Names of a graph's weight products, by precision."""
-
-    fp32: list[str]
-    quantised: list[str]
-
-    @property
-    def total(self) -> int:
-        return len(self.fp32) + len(self.quantised)
-
-
-def count_products(graph: onnx.GraphProto) -> Products:
-    """Finds every MatMul, Gemm and integer product that reads a stored matrix, directly or through Transpose, Identity,
-    Cast or DequantizeLinear. Products of two computed tensors (attention scores, context) are no weight products."""
-    weights = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) >= 2}
-    producers = {output: node for node in graph.node for output in node.output}
-
-    def weight_of(name: str) -> onnx.TensorProto | None:
-        while name in producers and producers[name].op_type in _PASS_THROUGH:
-            name = producers[name].input[0]
-        return weights.get(name)
-
-    def reads_dequantised(node: onnx.NodeProto) -> bool:
-        return all(name in producers and producers[name].op_type == "DequantizeLinear" for name in node.input[:2])
-
-    fp32, quantised = [], []
-    for node in graph.node:
-        stored = [weight for name in node.input[:2] if (weight := weight_of(name)) is not None]
-        name = node.name or node.output[0]
-        if node.op_type in {"MatMul", "Gemm"} and any(weight.data_type in _FLOAT for weight in stored):
-            fp32.append(name)
-        elif stored and (node.op_type in _QUANTISED or (node.op_type == "MatMul" and reads_dequantised(node))):
-            quantised.append(name)
-    return Products(fp32=fp32, quantised=quantised)
-
-
-def float_tables(graph: onnx.GraphProto) -> list[str]:
-    """Embedding tables that are still stored in a float type: matrices read by Gather."""
-    matrices = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 2 and tensor.data_type in _FLOAT}
-    return sorted({node.input[0] for node in graph.node if node.op_type == "Gather" and node.input[0] in matrices})
+    divided_products: int
+    products_with_fp32_channels: int
 
 
 def quantise(
-    source: Path, target: Path, *, keep_fp32: Collection[str] = (), passes: Collection[str] = INT8_PASSES
-) -> QuantisedGraph:
-    """Quantises the weight products and embedding tables of an fp32 graph with onnxruntime.
+    source: Path,
+    target: Path,
+    *,
+    ranges: Mapping[str, Range],
+    keep_fp32: Collection[str] = (),
+    passes: Collection[str] = INT8_PASSES,
+) -> CalibratedGraph:
+    """Quantises the weight products and embedding tables of an fp32 graph.
 
     Args:
-        source: an fp32 graph from `export_graph`: its weights lie directly under their products, so that the quantiser,
-            which passes over anything behind a Transpose or Identity in silence, sees them all.
+        source: an fp32 graph from `export_graph`.
+        ranges: of the inputs of its products, as `find_ranges` gives them.
         keep_fp32: names of products to leave as they are.
         passes: names of the graph passes to run first.
 
     Raises:
         QuantisationError: another weight product stayed in fp32; the target is removed.
     """
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    products = count_products(onnx.load(source).graph)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    graph_model = prepared(source, keep_fp32=keep_fp32, passes=passes)
-    folded = target.with_suffix(".folded.onnx")
-    save_graph(graph_model, folded)
-    try:
-        with quiet_loggers("root"):  # the quantiser recommends its own pre-processing there at every call
-            quantize_dynamic(
-                folded,
-                target,
-                op_types_to_quantize=["MatMul", "Gather"],
-                per_channel=True,
-                weight_type=QuantType.QInt8,
-                nodes_to_exclude=list(keep_fp32),
-            )
-    finally:
-        folded.unlink()
-    return check_counts(target, products.fp32, keep_fp32=keep_fp32)
-
-
-def prepared(source: Path, *, keep_fp32: Collection[str], passes: Collection[str] = INT8_PASSES) -> onnx_ir.Model:
-    """An fp32 graph, ready for its weights to be rounded: those of products that are kept are their own."""
-    graph_model = onnx_ir.load(source)
-    # A decoder that is the embedding table needs a copy of its own: one is read by rows, one by columns, in int8 both.
-    fold_weight_transposes(graph_model, copy_tied=True)
-    apply_passes(graph_model, passes)
-    separate_weights(graph_model, keep_fp32)
-    return graph_model
-
-
-def check_counts(target: Path, names: list[str], *, keep_fp32: Collection[str] = ()) -> QuantisedGraph:
-    """Counts the products of a quantised graph.
-
-    Args:
-        names: the weight products before.
-
-    Raises:
-        QuantisationError: one that is not to be kept is in fp32, or lost.
-    """
-    graph = onnx.load(target).graph
-    products = count_products(graph)
-    missing = sorted(set(products.fp32) - set(keep_fp32))
-    if missing or products.total != len(names):
-        target.unlink()
-        raise QuantisationError(quantised=len(products.quantised), total=len(names), missing=missing or ["(lost)"])
-    return QuantisedGraph(
-        weight_products=len(names),
-        quantised_products=len(products.quantised),
-        kept_fp32=tuple(sorted(products.fp32)),
-        float_tables=tuple(float_tables(graph)),
+    rounding = Rounding(
+        steps={name: Step(range_.scale, range_.zero, range_.outliers) for name, range_ in ranges.items()},
+        weights=dict.fromkeys(ranges, Grid()),
+        table=_grid_of_table,
+    )
+    counts = write_rounded(source, target, rounding, form="int8", keep_fp32=keep_fp32, passes=passes)
+    outliers = [range_.outliers for name, range_ in ranges.items() if name not in counts.kept_fp32]
+    return CalibratedGraph(
+        **vars(counts),
+        divided_products=sum(each.divisor_I is not None for each in outliers),
+        products_with_fp32_channels=sum(each.channels_K is not None for each in outliers),
     )
 
 
-def matching_products(source: Path, patterns: Collection[str]) -> list[str]:
-    """The weight products of a graph whose names match any of the patterns (`*` and `?` as in a shell).
-
-    Raises:
-        InvalidInput: a pattern matches none.
-    """
-    names = count_products(onnx.load(source).graph).fp32
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise InvalidInput(
-                "--keep-fp32 must match a weight product", got=repr(pattern), repair=suggest(pattern, names)
-            )
-    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+def _grid_of_table(table: onnx_ir.Value) -> Grid | None:
+    """8 bits a row for every stored matrix of floats."""
+    stored = table.const_value
+    is_matrix = stored is not None and len(stored.shape) == 2 and stored.dtype.is_floating_point()
+    return Grid() if is_matrix else None

@@ -1,13 +1,15 @@
 """The search for the products that have to stay in fp32 so that an int8 graph holds its score: as few as can be found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx
 import torch
 
 from hf_albert_plus.engines.parity import onnx_runner
-from hf_albert_plus.export.precision.int8 import count_products, quantise
+from hf_albert_plus.export.precision.input_ranges import Range
+from hf_albert_plus.export.precision.int8 import quantise
+from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.records.progress import track
 
 Kept = tuple[str, ...]
@@ -56,11 +58,12 @@ def fewest_in_fp32(ranked: list[str], holds: Callable[[Kept], bool]) -> Kept | N
     return tuple(kept)
 
 
-def rank_by_sensitivity(source: Path, batch: dict[str, torch.Tensor]) -> list[str]:
+def rank_by_sensitivity(source: Path, batch: dict[str, torch.Tensor], ranges: Mapping[str, Range]) -> list[str]:
     """The weight products of an fp32 graph, those first whose quantisation alone moves the outputs most.
 
     Args:
         batch: real examples; the mean squared difference over their outputs is the measure.
+        ranges: of the inputs of products.
     """
     names = count_products(onnx.load(source).graph).fp32
     expected = onnx_runner(source)(batch)
@@ -68,7 +71,7 @@ def rank_by_sensitivity(source: Path, batch: dict[str, torch.Tensor]) -> list[st
     trial = source.with_suffix(".trial.onnx")
     try:
         for name in track(names, total=len(names), description="sensitivity of each product"):
-            quantise(source, trial, keep_fp32=[other for other in names if other != name])
+            quantise(source, trial, ranges=ranges, keep_fp32=[other for other in names if other != name])
             outputs = onnx_runner(trial)(batch)
             moved[name] = sum(float((outputs[key] - value).square().mean()) for key, value in expected.items())
     finally:

@@ -12,7 +12,7 @@ import onnx_ir
 
 from hf_albert_plus.export.graph.rewrites import separate_weights
 from hf_albert_plus.export.graph.tracing import quiet_loggers
-from hf_albert_plus.export.precision.int8 import QuantisedGraph, check_counts, count_products
+from hf_albert_plus.export.precision.products import QuantisedGraph, check_counts, count_products
 from hf_albert_plus.export.real_examples import Example, as_arrays
 
 

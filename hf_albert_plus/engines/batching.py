@@ -70,7 +70,7 @@ def run_batches(
         for batch, (kept, output) in zip(
             batches, track(answers, total=len(batches), description=description), strict=True
         ):
-            by_token = {name: _by_token(engine, name) for name in output}
+            by_token = {name: is_by_token(engine, name) for name in output}
             for position, index in enumerate(batch):
                 results[index] = {
                     name: values[position][kept[position]] if by_token[name] else values[position]
@@ -79,7 +79,7 @@ def run_batches(
     return results
 
 
-def _by_token(engine: Engine, name: str) -> bool:
+def is_by_token(engine: Engine, name: str) -> bool:
     """Whether an output has a value for each token, not one for each row."""
     classifies = architecture_of(engine.config).endswith(("ForSequenceClassification", "ForMultipleChoice"))
     return not classifies and name not in {"pooler_output", "sop_logits", "seq_relationship_logits"}

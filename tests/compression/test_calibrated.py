@@ -7,7 +7,7 @@ import pytest
 from hf_albert_plus.engines.parity import cases, differences, onnx_runner
 from hf_albert_plus.errors import InvalidInput, QuantisationError
 from hf_albert_plus.export.openvino_ir import count_openvino_products, quantise_openvino
-from hf_albert_plus.export.precision.int8 import count_products
+from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.export.precision.qdq import quantise_static
 from hf_albert_plus.export.real_examples import task_examples, text_examples
 from hf_albert_plus.export.settings import ExportSettings

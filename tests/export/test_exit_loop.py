@@ -20,8 +20,10 @@ from hf_albert_plus.export.exits.exit_parts import (
     export_step,
     steps_of,
 )
+from hf_albert_plus.export.exits.exit_ranges import ranges_of_loop, ranges_of_segments
 from hf_albert_plus.export.precision.int8 import quantise
 from tests.support.exits import all_exits, batch_of, classifier
+from tests.support.ranges import random_examples
 from tests.support.small_models import small_config
 
 GRID = {
@@ -135,10 +137,11 @@ def test_the_body_stores_the_blocks_once(loop):
 
 
 def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
-    """Against the quantised step, run in turns on a row at a time: dynamic scales are of what is in a batch."""
+    """Against the quantised step, run in turns on a row at a time."""
     model, start, step = loop
-    for part in (start, step):
-        counts = quantise(part, tmp_path / part.name)
+    ranges = ranges_of_loop(model, start, step, random_examples(model.config))
+    for part, of_part in zip((start, step), ranges, strict=True):
+        counts = quantise(part, tmp_path / part.name, ranges=of_part)
         assert counts.quantised_products == counts.weight_products
     inputs = inputs_of(model, batch=6)
     proto = assemble_loop(tmp_path / "start.onnx", tmp_path / "step.onnx", model, kind="entropy", threshold=0.5)
@@ -176,8 +179,10 @@ def test_steps_by_hand():
 def test_int8_segments_have_every_product_of_a_branch(tmp_path):
     """Four of attention and two of the feed-forward network a layer, and seven of the branch; the classifier has its pooler."""
     model = classifier(exit_layers=[3], exit_head="branch")
-    for number, (part, products) in enumerate(zip(export_segments(model, tmp_path), (3 * 6 + 7, 6 + 2), strict=True)):
-        counts = quantise(part, tmp_path / f"int8_{number}.onnx")
+    start, segments = export_start(model, tmp_path / "start.onnx"), export_segments(model, tmp_path)
+    ranges = ranges_of_segments(start, segments, random_examples(model.config))
+    for part, of_part, products in zip(segments, ranges[1:], (3 * 6 + 7, 6 + 2), strict=True):
+        counts = quantise(part, tmp_path / f"int8_{part.name}", ranges=of_part)
         assert counts.quantised_products == counts.weight_products == products
 
 
@@ -239,11 +244,12 @@ def stored_in(graph):
 
 
 def test_int8_segments_run_with_nobody_left(export, tmp_path):
-    """Scales of an empty batch do not exist: a segment that nobody reaches is not run."""
+    """A segment that nobody reaches is not run."""
     model, start, segments, _ = export("blocks of their own")
     (tmp_path / "int8").mkdir()
-    for part in (start, *segments):
-        quantise(part, tmp_path / "int8" / part.name)
+    ranges = ranges_of_segments(start, segments, random_examples(model.config))
+    for part, of_part in zip((start, *segments), ranges, strict=True):
+        quantise(part, tmp_path / "int8" / part.name, ranges=of_part)
     parts = [tmp_path / "int8" / part.name for part in segments]
     proto = assemble_segments(tmp_path / "int8" / "start.onnx", parts, model, kind="entropy", threshold=1.0)
     inputs = inputs_of(model, batch=5)

@@ -8,8 +8,8 @@ import torch
 
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput, ScoreError, StageConflict
-from hf_albert_plus.export.precision.int8 import count_products, matching_products
 from hf_albert_plus.export.precision.keep_fp32 import fewest_in_fp32, rank_by_sensitivity
+from hf_albert_plus.export.precision.products import count_products, matching_products
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.model_inputs import random_inputs

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from hf_albert_plus.export.graph.rewrites import deduplicate_initializers, fold_weight_transposes, name_axes, split_gemm
-from hf_albert_plus.export.precision.int8 import count_products
+from hf_albert_plus.export.precision.products import count_products
 
 
 def _model(nodes, initializers) -> onnx.ModelProto:

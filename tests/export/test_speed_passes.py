@@ -18,7 +18,7 @@ from hf_albert_plus.export.graph.gelu import fuse_gelu
 from hf_albert_plus.export.graph.masks import narrow_mask
 from hf_albert_plus.export.graph.tracing import PASSES, applied_passes, apply_passes, export_graph, save_graph
 from hf_albert_plus.export.precision.half import load_typed
-from hf_albert_plus.export.precision.int8 import count_products
+from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.heads import HEADS
 from hf_albert_plus.model_inputs import random_inputs
 from tests.support.graphs import exported_graph, traced

@@ -1,0 +1,113 @@
+"""Whether an engine's answer to a text depends on its neighbours: the same rows alone, in shuffled batches, and padded further."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..errors import InvarianceError
+from ..heads import is_classifier
+from .batching import is_by_token
+from .engine import Engine
+
+# Of the mean size of the logits.
+LARGEST_DIFFERENCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """How far the answers to rows in batches lie from those to each row alone.
+
+    Attributes:
+        rows: that were compared.
+        difference_over_mean: the largest difference of a value, over the mean size of all.
+        changed_predictions: rows and ways in which another class is the largest; 0 where a row has no classes.
+        in_batches_of: sizes of the batches, in shuffled orders.
+        padded_to: tokens that rows were padded to.
+    """
+
+    rows: int
+    difference_over_mean: float
+    changed_predictions: int
+    in_batches_of: tuple[int, ...]
+    padded_to: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether no prediction changes, and values differ by at most a thousandth of their mean size."""
+        return self.changed_predictions == 0 and self.difference_over_mean <= LARGEST_DIFFERENCE
+
+
+Pad = Callable[[Sequence[dict[str, Any]]], dict[str, torch.Tensor]]
+
+
+def measure_invariance(
+    engine: Engine, rows: Sequence[dict[str, Any]], *, pad: Pad, batches: Sequence[int], longest: int
+) -> Invariance:
+    """Runs rows alone, and again in batches and padded.
+
+    Args:
+        pad: rows -> tensors, such as `lambda rows: pad_rows(rows, tokenizer)`.
+        batches: sizes of batches; each runs all rows in an order of its own.
+        longest: tokens that each row is padded to once more.
+    """
+    alone = _answers(engine, [[index] for index in range(len(rows))], rows, pad)
+    mean = sum(float(value.abs().sum()) for value in alone) / sum(value.numel() for value in alone)
+    ways = [_shuffled(len(rows), size) for size in batches]
+    others = [_answers(engine, batches_, rows, pad) for batches_ in ways]
+    widest = max(longest, *(len(row["input_ids"]) for row in rows))
+    others.append(_answers(engine, _shuffled(len(rows), max(batches)), rows, _padded(pad, widest)))
+    largest, changed = 0.0, 0
+    for answers in others:
+        for one, other in zip(alone, answers, strict=True):
+            largest = max(largest, float((one - other).abs().max()))
+            if is_classifier(engine.config) and len(one) > 1:
+                changed += int(one.argmax() != other.argmax())
+    return Invariance(len(rows), largest / mean if mean else largest, changed, tuple(batches), widest)
+
+
+def check_invariance(measured: Invariance, *, what: str) -> None:
+    """Refuses an engine whose answers depend on the batch.
+
+    Raises:
+        InvarianceError: it does not hold.
+    """
+    if not measured.holds:
+        raise InvarianceError(
+            what=what,
+            rule=f"the answer to a text must be the same alone and in any batch, up to {LARGEST_DIFFERENCE:g} of the mean size of the logits",
+            got=f"{measured.difference_over_mean:.2g} and {measured.changed_predictions} other predictions of {measured.rows} rows",
+            repair="export onnx, which computes in fp32, and report the model to us",
+        )
+
+
+def _shuffled(count: int, size: int) -> list[list[int]]:
+    order = random.Random(size).sample(range(count), count)
+    return [order[start : start + size] for start in range(0, count, size)]
+
+
+def _padded(pad: Pad, longest: int) -> Pad:
+    """Adds a row of the longest length, whose answer nobody asks for."""
+
+    def with_long_row(some: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        first = some[0]
+        long = {name: (list(values) * longest)[:longest] for name, values in first.items()}
+        return {name: tensor[:-1] for name, tensor in pad([*some, long]).items()}
+
+    return with_long_row
+
+
+def _answers(engine: Engine, batches: list[list[int]], rows: Sequence[dict[str, Any]], pad: Pad) -> list[torch.Tensor]:
+    """The first output of each row, without what stands at padding."""
+    answers: list[Any] = [None] * len(rows)
+    for batch in batches:
+        tensors = pad([rows[index] for index in batch])
+        output = engine(**tensors)
+        name = next(iter(output))
+        mask = tensors["attention_mask"].bool()
+        for position, index in enumerate(batch):
+            value = output[name][position]
+            answers[index] = value[mask[position]] if is_by_token(engine, name) else value
+    return answers
