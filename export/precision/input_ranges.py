@@ -172,7 +172,7 @@ def _divisors(inputs: Mapping[str, _Input]) -> Iterator[Outliers]:
 
 
 def _channels(inputs: Mapping[str, _Input]) -> Iterator[Outliers]:
-    """The channels of the largest values, as large as in the others."""
+    """The few channels whose values reach furthest, in several numbers of them."""
     largest_I = torch.stack([input_.values().abs().amax(0) for input_ in inputs.values()]).amax(0)
     for count in _CHANNELS:
         yield Outliers(channels_K=largest_I.topk(min(count, len(largest_I))).indices.sort().values)

@@ -6,14 +6,18 @@ import onnx
 import pytest
 import torch
 
+from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput, ScoreError, StageConflict
 from hf_albert_plus.export.precision.keep_fp32 import fewest_in_fp32, rank_by_sensitivity
 from hf_albert_plus.export.precision.products import count_products, matching_products
+from hf_albert_plus.export.real_examples import task_examples
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.model_inputs import random_inputs
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus.tasks.rows import load_tokenizer
+from tests.support.ranges import random_ranges
 
 NAMES = list("abcdefgh")
 
@@ -45,13 +49,15 @@ def test_a_condition_that_never_holds_is_said():
 
 @pytest.fixture(scope="module")
 def fragile_dir(tmp_path_factory, classifier_dir):
-    """The classifier with one product that int8 ruins: an activation so large that its neighbours fall below one step,
-    cancelled by a weight of 0 in the product after it."""
+    """The classifier with one product that int8 ruins: eight activations so large that their neighbours fall below one step, in pairs that
+    cancel each other out. They are more than an export multiplies in fp32 by itself."""
     model = AlbertPlusForSequenceClassification.from_pretrained(classifier_dir).eval()
+    ffn = model.albert_plus.encoder.ffn[0]
     with torch.no_grad():
-        model.albert_plus.pooler.bias[:] *= 1
-        model.albert_plus.encoder.ffn[0].intermediate.bias[5] = 3000.0
-        model.albert_plus.encoder.ffn[0].output.weight[:, 5] = 0.0
+        for channel in range(4, 12, 2):
+            ffn.intermediate.bias[channel : channel + 2] = 3000.0
+            ffn.intermediate.weight[channel + 1] = ffn.intermediate.weight[channel]
+            ffn.output.weight[:, channel + 1] = -ffn.output.weight[:, channel]
     directory = tmp_path_factory.mktemp("fragile") / "model"
     import shutil
 
@@ -60,10 +66,12 @@ def fragile_dir(tmp_path_factory, classifier_dir):
     return directory
 
 
-def _agreement(fragile_dir):
-    """Points: rows of random inputs on which an engine gives the torch model's class."""
+def _agreement(fragile_dir, data_dir):
+    """Points: rows of a task on which an engine's logits are within 0.05 of the torch model's."""
     torch_engine = Engine.load(fragile_dir)
-    batches = [random_inputs(torch_engine.model, batch=32, length=length) for length in (7, 16, 31)]
+    tokenizer = load_tokenizer(fragile_dir, torch_engine.config)
+    examples = task_examples(fragile_dir, torch_engine.config, data=str(data_dir), task="sst2", count=96)
+    batches = [pad_rows(examples[start : start + 32], tokenizer) for start in range(0, 96, 32)]
     expected = [torch_engine(**batch).logits for batch in batches]
 
     def score(engine):
@@ -80,14 +88,15 @@ def _agreement(fragile_dir):
 def test_sensitivity_ranks_the_ruined_products_first(fragile_dir, tmp_path):
     export(fragile_dir, to=["onnx"], output=tmp_path / "x")
     model = Engine.load(fragile_dir).model
-    ranked = rank_by_sensitivity(tmp_path / "x" / "onnx" / "model.onnx", random_inputs(model, batch=8, length=16))
+    graph = tmp_path / "x" / "onnx" / "model.onnx"
+    ranked = rank_by_sensitivity(graph, random_inputs(model, batch=8, length=16), random_ranges(model, graph))
     assert len(ranked) == 27
     assert all("ffn.0.output" in name for name in ranked[:4])
 
 
 @pytest.mark.slow
 def test_the_stage_keeps_the_fewest_products_that_hold_the_score(fragile_dir, data_dir, tmp_path):
-    score = _agreement(fragile_dir)
+    score = _agreement(fragile_dir, data_dir)
     settings = ExportSettings(data=str(data_dir), task="sst2", max_drop=5.0, examples=16)
     record = export(fragile_dir, to=["onnx-int8"], output=tmp_path / "x", settings=settings, scorer=score)
     facts = record.result["exports"]["onnx-int8"]
