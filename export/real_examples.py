@@ -10,7 +10,7 @@ from hf_albert_plus.checkpoints import has_tokenizer
 from hf_albert_plus.engines.classifier_config import characters_read
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.sample_texts import sample_rows
-from hf_albert_plus.model_inputs import input_names, longest_input, random_ids, seeded
+from hf_albert_plus.model_inputs import input_names, longest_input, whole_inputs
 from hf_albert_plus.records.files import check_input_file
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.readers import load_split
@@ -68,16 +68,16 @@ def sample_examples(directory: Path, model: PreTrainedModel, *, count: int, max_
     longest = min(max_length, longest_input(model.config))
     if not has_tokenizer(directory):
         lengths = [1 + (7 * row) % longest for row in range(count)]
-        return [_random_example(model.config, length, seed) for seed, length in enumerate(lengths)]
+        return [random_example(model.config, length=length, seed=seed) for seed, length in enumerate(lengths)]
     tokenizer = load_tokenizer(directory, model.config)
     rows = [tokenizer(*row, truncation=True, max_length=longest) for row in sample_rows(count)]
     return [_example(row, tokenizer.model_input_names) for row in rows]
 
 
-def _random_example(config: PreTrainedConfig, length: int, seed: int) -> Example:
-    ids = random_ids(config, (length,), generator=seeded(seed)).tolist()
-    values = {"input_ids": ids, "attention_mask": [1] * length, "token_type_ids": [0] * length}
-    return {name: values[name] for name in input_names(config)}
+def random_example(config: PreTrainedConfig, *, length: int, seed: int) -> Example:
+    """A row of random tokens."""
+    tensors = whole_inputs(config, input_names(config), batch=1, length=length, seed=seed)
+    return {name: tensor.flatten().tolist() for name, tensor in tensors.items()}
 
 
 def _example(row: Any, names: list[str]) -> Example:

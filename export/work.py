@@ -17,6 +17,7 @@ from hf_albert_plus.engines.artefacts import ARTEFACTS, Artefact
 from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.invariance import Invariance, check_invariance, measure_invariance
+from hf_albert_plus.engines.onnx_engine import OnnxEngine
 from hf_albert_plus.engines.parity import (
     AS_TRAINED,
     Agreement,
@@ -214,18 +215,19 @@ class Work:
             padded = pad_rows(rows, self.tokenizer)
             return {name: tensor[:, None] for name, tensor in padded.items()} if has_choices else padded
 
-        def measure(runtime: str) -> Invariance:
+        def measure(engine: Engine) -> Invariance:
             return measure_invariance(
-                self.engine(runtime),
+                engine,
                 self.examples[:_IN_BATCHES],
                 batches=(_BATCH, _IN_BATCHES),
                 longest=min(128, longest_input(self.model.config)),
                 pad=pad,
             )
 
-        measured = measure(artefact.name)
+        engine = self.engine(artefact.name)
+        measured = measure(engine)
         # A model may depend on padding itself: MobileBERT's embeddings read the next token.
-        if artefact.name.startswith("onnx") and not measured.holds and measure("torch").holds:
+        if isinstance(engine, OnnxEngine) and not measured.holds and measure(self.engine("torch")).holds:
             check_invariance(measured, what=artefact.name)
         return (measured,)
 
@@ -282,7 +284,7 @@ def _examples(source: Path, model: PreTrainedModel, settings: ExportSettings, *,
         return text_examples(source, model.config, texts=settings.texts, count=count)
     if settings.data is not None and settings.task is not None:
         return task_examples(source, model.config, data=settings.data, task=settings.task, count=count)
-    return sample_examples(source, model, count=count)
+    return sample_examples(source, model, count=settings.examples)
 
 
 def _tokenizer(source: Path, model: PreTrainedModel) -> Any:

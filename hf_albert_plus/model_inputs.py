@@ -96,10 +96,10 @@ def random_inputs(model: "PreTrainedModel", *, batch: int, length: int) -> Tenso
     return _as_read(model, ids, mask, types)
 
 
-def whole_inputs(config: PreTrainedConfig, names: Sequence[str], *, batch: int, length: int) -> Tensors:
+def whole_inputs(config: PreTrainedConfig, names: Sequence[str], *, batch: int, length: int, seed: int = 0) -> Tensors:
     """Random tokens without padding, under those names that a model reads."""
     shape = (batch, length) if input_rank(config) == 2 else (batch, 1, length)
-    ids = random_ids(config, shape, generator=seeded(0))
+    ids = random_ids(config, shape, generator=seeded(seed))
     values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
     return {name: values[name] for name in names}
 

@@ -18,7 +18,6 @@ from hf_albert_plus.export.graph.tracing import (
     PASSES,
     applied_passes,
     apply_passes,
-    export_graph,
     save_graph,
     trace_graph,
 )
@@ -56,11 +55,11 @@ def bench_passes(source: str, *, shapes: list[Shape], seconds: float = 3.0, thre
         int8: dict[str, Peer] = {}
         applied: dict[str, dict[str, int]] = {}
         with steps("build", total=len(choices)) as begin:
+            traced = onnx_ir.to_proto(trace_graph(model)).SerializeToString()
             whole, length = Path(folder) / "whole.onnx", min(128, longest_input(model.config))
-            save_graph(export_graph(model), whole)
+            whole.write_bytes(traced)
             random = whole_inputs(model.config, tuple(sample_inputs(model)), batch=1, length=length)
             ranges = find_ranges(whole, [{name: tensor.numpy() for name, tensor in random.items()}])
-            traced = onnx_ir.to_proto(trace_graph(model)).SerializeToString()
             for index, (label, (chosen, added)) in enumerate(choices.items()):
                 begin(label)
                 graph = onnx_ir.from_proto(onnx.load_model_from_string(traced))

@@ -22,7 +22,7 @@ from hf_albert_plus.export.precision.input_ranges import find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.machine import physical_cores, use_threads
-from hf_albert_plus.model_inputs import longest_input, random_ids, sample_inputs, seeded
+from hf_albert_plus.model_inputs import longest_input, sample_inputs, whole_inputs
 from hf_albert_plus.records.progress import steps
 
 BASELINE = "transformers eager fp32"
@@ -310,10 +310,9 @@ def _of_openvino(work: _Workshop, path: Path) -> Peer:
 
 
 def _random_rows(work: _Workshop) -> list[dict[str, torch.Tensor]]:
-    count, length = _CALIBRATION[0], min(_CALIBRATION[1], longest_input(work.theirs.config))
-    ids = random_ids(work.theirs.config, (count, 1, length), generator=seeded(0))
-    values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-    return [{name: values[name][row] for name in work.inputs} for row in range(count)]
+    config = work.theirs.config
+    count, length = _CALIBRATION[0], min(_CALIBRATION[1], longest_input(config))
+    return [whole_inputs(config, work.inputs, batch=1, length=length, seed=row) for row in range(count)]
 
 
 def _our_graph(work: _Workshop) -> Path:
@@ -333,7 +332,7 @@ def _our_int8(work: _Workshop) -> Peer:
 def _our_openvino(work: _Workshop, *, int8: bool) -> Peer:
     path = work.folder / f"ours_openvino{int8}.xml"
     if int8:
-        rows = [{name: tensor[0].tolist() for name, tensor in row.items()} for row in _random_rows(work)]
+        rows = [{name: tensor.flatten().tolist() for name, tensor in row.items()} for row in _random_rows(work)]
         quantise_openvino(_our_graph(work), path, examples=rows)
     else:
         write_openvino(_our_graph(work), path)

@@ -151,52 +151,72 @@ def _tied(inputs: Mapping[str, _Input]) -> Iterator[list[str]]:
         yield group
 
 
+@dataclass
+class _Trial:
+    """One way to treat outliers, with the ranges that it gives and the squared error of all products over the square of what they give.
+
+    Attributes:
+        rounded: what the levels of each weight stand for.
+    """
+
+    outliers: Outliers
+    rounded: dict[str, torch.Tensor]
+    ranges: dict[str, Range] = field(default_factory=dict)
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, outliers: Outliers, weights: Mapping[str, torch.Tensor]) -> "_Trial":
+        rounded = {name: round_weight(outliers.of_weight(weight_IO).T, Grid()).T for name, weight_IO in weights.items()}
+        return cls(outliers, rounded)
+
+    def add(self, name: str, input_: _Input, value_RI: torch.Tensor, expected: Mapping[str, torch.Tensor]) -> None:
+        """Finds the range of an input, and counts what its products lose.
+
+        Args:
+            expected: what the products give in fp32, `[R, O]`, by their weights.
+        """
+        divided_RI, channels_K = self.outliers.of_input(value_RI), self.outliers.channels_K
+        matter_I = torch.stack([self.rounded[weight].square().sum(1) for weight in input_.weights]).sum(0)
+        range_ = self.ranges[name] = _best_range(divided_RI, matter_I, self.outliers)
+        level_RI = (divided_RI / range_.scale + range_.zero).round().clamp(0, LEVELS)
+        rounded_RI = (level_RI - range_.zero) * range_.scale
+        for weight, weight_IO in input_.weights.items():
+            given_RO = rounded_RI @ self.rounded[weight]
+            if channels_K is not None:
+                given_RO += value_RI[:, channels_K] @ weight_IO[channels_K]
+            lost = (given_RO - expected[weight]).square().sum() / expected[weight].square().sum().clamp(min=1e-30)
+            self.error += float(lost)
+
+
 def _ranges_of(inputs: Mapping[str, _Input]) -> dict[str, Range]:
     """The ranges of inputs that share what is done to their outliers, with those that lose least."""
-    plain, plain_error = _with_outliers(inputs, NO_OUTLIERS)
-    weights = next(iter(inputs.values())).weights.values()
-    is_wide = all(weight_IO.shape[0] > weight_IO.shape[1] for weight_IO in weights)
-    trials = _channels(inputs) if is_wide else _divisors(inputs)
-    best, error = min((_with_outliers(inputs, trial) for trial in trials), key=lambda trial: trial[1])
-    return best if error < _WORTH * plain_error else plain
-
-
-def _divisors(inputs: Mapping[str, _Input]) -> Iterator[Outliers]:
-    """SmoothQuant's divisors with different shares of the spread, 1 in the geometric mean."""
     weights = {name: weight for input_ in inputs.values() for name, weight in input_.weights.items()}
-    input_I = torch.stack([input_.values().abs().amax(0) for input_ in inputs.values()]).amax(0).clamp(min=1e-5)
+    is_wide = all(weight_IO.shape[0] > weight_IO.shape[1] for weight_IO in weights.values())
+    largest_I = torch.stack([input_.values().abs().amax(0) for input_ in inputs.values()]).amax(0)
+    ways = _channels(largest_I) if is_wide else _divisors(largest_I, weights)
+    plain, *others = trials = [_Trial.of(outliers, weights) for outliers in (NO_OUTLIERS, *ways)]
+    for name, input_ in inputs.items():
+        value_RI = input_.values()
+        expected = {weight: value_RI @ weight_IO for weight, weight_IO in input_.weights.items()}
+        for trial in trials:
+            trial.add(name, input_, value_RI, expected)
+    best = min(others, key=lambda trial: trial.error)
+    return best.ranges if best.error < _WORTH * plain.error else plain.ranges
+
+
+def _divisors(largest_I: torch.Tensor, weights: Mapping[str, torch.Tensor]) -> Iterator[Outliers]:
+    """SmoothQuant's divisors with different shares of the spread, 1 in the geometric mean."""
+    input_I = largest_I.clamp(min=1e-5)
     weight_I = torch.stack([weight_IO.abs().amax(1) for weight_IO in weights.values()]).amax(0).clamp(min=1e-5)
     for share in _SHARES:
         log_I = share * input_I.log() - (1 - share) * weight_I.log()
         yield Outliers(divisor_I=(log_I - log_I.mean()).exp())
 
 
-def _channels(inputs: Mapping[str, _Input]) -> Iterator[Outliers]:
+def _channels(largest_I: torch.Tensor) -> Iterator[Outliers]:
     """The few channels whose values reach furthest, in several numbers of them."""
-    largest_I = torch.stack([input_.values().abs().amax(0) for input_ in inputs.values()]).amax(0)
     for count in _CHANNELS:
         yield Outliers(channels_K=largest_I.topk(min(count, len(largest_I))).indices.sort().values)
-
-
-def _with_outliers(inputs: Mapping[str, _Input], outliers: Outliers) -> tuple[dict[str, Range], float]:
-    """The ranges of inputs, and the squared error of all their products over the square of what they give."""
-    ranges, error = {}, 0.0
-    weights = {name: weight_IO for input_ in inputs.values() for name, weight_IO in input_.weights.items()}
-    rounded = {name: round_weight(outliers.of_weight(weight_IO).T, Grid()).T for name, weight_IO in weights.items()}
-    for name, input_ in inputs.items():
-        value_RI = input_.values()
-        divided_RI = outliers.of_input(value_RI)
-        matter_I = torch.stack([rounded[weight].square().sum(1) for weight in input_.weights]).sum(0)
-        range_ = ranges[name] = _best_range(divided_RI, matter_I, outliers)
-        level_RI = (divided_RI / range_.scale + range_.zero).round().clamp(0, LEVELS)
-        rounded_RI = (level_RI - range_.zero) * range_.scale
-        for weight, weight_IO in input_.weights.items():
-            expected_RO = value_RI @ weight_IO
-            given_RO = rounded_RI @ rounded[weight]
-            if outliers.channels_K is not None:
-                given_RO += value_RI[:, outliers.channels_K] @ weight_IO[outliers.channels_K]
-            error += float((given_RO - expected_RO).square().sum() / expected_RO.square().sum().clamp(min=1e-30))
-    return ranges, error
 
 
 def _best_range(value_RI: torch.Tensor, matter_I: torch.Tensor, outliers: Outliers) -> Range:
