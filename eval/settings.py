@@ -80,6 +80,26 @@ class ServedSettings:
 
 
 @dataclass(frozen=True)
+class InvarianceSettings:
+    """How the answers to texts alone are compared with those in company."""
+
+    rows: Annotated[int | None, Option("Texts to ask for, the first of the split. Default: all.")] = None
+    batches: Annotated[tuple[int, ...], Option("Texts of a batch; repeat for several.")] = (32, 256)
+    padded_to: Annotated[int, Option("Tokens that every text is padded to once more.")] = 128
+    clients: Annotated[int, Option("Clients that ask a server at a time; 0 for no server.")] = 32
+
+    def __post_init__(self) -> None:
+        sizes = bool(self.batches) and all(2 <= size <= 1 << 16 for size in self.batches)
+        check_values(
+            self,
+            ("rows", self.rows is None or 2 <= self.rows <= 1 << 30, "at least 2", "1000"),
+            ("batches", sizes, "from 2 to 65,536 texts", "32"),
+            ("padded_to", 4 <= self.padded_to <= 1 << 20, "at least 4 and at most 1,048,576 tokens", "128"),
+            ("clients", 0 <= self.clients <= 1024, "from 0 to 1,024", "32"),
+        )
+
+
+@dataclass(frozen=True)
 class PlanSettings:
     """What load a plan is for."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
+from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching, predict
 from hf_albert_plus.eval.latency.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
@@ -52,7 +53,7 @@ def bench_served(
     client = Client(target, engine, traffic)
     groups = _groups(len(client.rows), texts)
     bodies = [
-        json.dumps({"inputs": [_text(traffic, number) for number in group], "truncate": True}).encode()
+        json.dumps({"inputs": [as_asked(traffic.text(number)) for number in group], "truncate": True}).encode()
         for group in groups
     ]
     plan = [
@@ -69,7 +70,7 @@ def bench_served(
 
         def serve_block(_: int) -> list[float]:
             start = server.cpu_seconds()
-            took = elapsed_ms(lambda: _checked(asking.closed_loop(bodies)))
+            took = elapsed_ms(lambda: checked(asking.closed_loop(bodies)))
             end = server.cpu_seconds()
             spent.append({part: end[part] - start[part] for part in end})
             return [took]
@@ -111,13 +112,17 @@ def _groups(sentences: int, texts: int) -> list[list[int]]:
     return [[(first * texts + place) % sentences for place in range(texts)] for first in range(count)]
 
 
-def _text(traffic: Traffic, number: int) -> str | dict[str, str]:
-    row = traffic.rows[number]
-    first, *second = (row[column] for column in traffic.task.columns)
-    return {"text": first, "text_pair": second[0]} if second else first
+def as_asked(text: Text) -> str | dict[str, str]:
+    """A text or a pair as requests carry them."""
+    return text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
 
 
-def _checked(replies: list[Reply]) -> list[Reply]:
+def checked(replies: list[Reply]) -> list[Reply]:
+    """The replies, each of which must be an answer.
+
+    Raises:
+        InvalidInput: the server refused one.
+    """
     for reply in replies:
         if reply.status != 200:
             raise InvalidInput(
@@ -141,7 +146,7 @@ def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[l
     labels = [str(engine.config.id2label[best]) for best in logits.argmax(-1)]
     same = [
         labels[number] == one["label"]
-        for group, reply in zip(groups, _checked(replies), strict=False)
+        for group, reply in zip(groups, checked(replies), strict=False)
         for number, one in zip(group, reply.json()["predictions"], strict=True)
     ]
     return round(float(numpy.mean(same)), 5)
@@ -150,10 +155,10 @@ def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[l
 def _one_at_a_time(port: int, bodies: list[bytes], *, seconds: float) -> Percentiles:
     """Percentiles of requests of which each is sent when the one before is answered."""
     asking = Clients("127.0.0.1", port, count=1)
-    pace_ms = numpy.median([reply.ms for reply in _checked(asking.closed_loop(bodies[:20]))])
+    pace_ms = numpy.median([reply.ms for reply in checked(asking.closed_loop(bodies[:20]))])
     count = max(20, round(seconds * 1e3 / pace_ms))
     numbers = track(range(count), total=count, description="one at a time")
-    waits_ms = [_checked(asking.closed_loop([bodies[number % len(bodies)]]))[0].ms for number in numbers]
+    waits_ms = [checked(asking.closed_loop([bodies[number % len(bodies)]]))[0].ms for number in numbers]
     asking.close()
     return percentiles(numpy.asarray(waits_ms))
 
@@ -164,6 +169,6 @@ def _at_rate(port: int, bodies: list[bytes], *, rate: float, seconds: float) -> 
     asking.closed_loop(bodies[: 2 * _LATE_CLIENTS])
     count = max(20, round(rate * seconds))
     arrivals = numpy.random.default_rng(0).exponential(1 / rate, size=count).cumsum()
-    replies = _checked(asking.open_loop([bodies[number % len(bodies)] for number in range(count)], arrivals.tolist()))
+    replies = checked(asking.open_loop([bodies[number % len(bodies)] for number in range(count)], arrivals.tolist()))
     asking.close()
     return percentiles(numpy.asarray([reply.ms for reply in replies]))

@@ -15,6 +15,7 @@ import numpy
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET
 from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.eval.batched_inference import Batching, predict
 from hf_albert_plus.eval.latency.timing import (
     Player,
@@ -53,6 +54,12 @@ class Traffic:
     @cached_property
     def rows(self) -> "Dataset":
         return load_split(self.data, self.task, next(iter(self.task.rows.values())))
+
+    def text(self, number: int) -> Text:
+        """A sentence, or a pair of them."""
+        row = self.rows[number]
+        first, *second = (row[column] for column in self.task.columns)
+        return (first, second[0]) if second else first
 
 
 class Client:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import typer
 
 from .architectures import convert, variants
-from .bench_systems import bench_pretrain, bench_serve
+from .bench_systems import bench_invariance, bench_pretrain, bench_serve
 from .benches import bench as bench_targets
 from .benches import cuda, passes, peers, self_check
 from .bulk_scoring import score
@@ -126,6 +126,11 @@ BENCH: list[Verb] = [
         "--corpus my-corpus --set num_hidden_layers=2 --set hidden_size=128 --set num_attention_heads=4 --set intermediate_size=512",
     ),
     ("serve", bench_serve, "demo-output/models/student-sst2:onnx-int8 --data demo-output/data --task sst2"),
+    (
+        "invariance",
+        bench_invariance,
+        "demo-output/models/student-sst2:onnx-int8 --baseline demo-output/models/student-sst2 --data demo-output/data --task sst2",
+    ),
 ]
 
 

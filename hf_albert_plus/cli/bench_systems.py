@@ -1,11 +1,11 @@
-"""The members of `bench` that time more than an engine: the steps of pretraining, and a server."""
+"""The members of `bench` that look at more than an engine's pace: the steps of pretraining, a server, and what a batch does to answers."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hf_albert_plus.eval.settings import BenchSettings, ServedSettings
+from hf_albert_plus.eval.settings import BenchSettings, InvarianceSettings, ServedSettings
 
 from ..hub_connection import check_data
 from ..tasks.glue import get_task
@@ -114,3 +114,51 @@ def bench_serve(
     )
     print_rows(["processor time"], [[part, f"{100 * share:.0f} %"] for part, share in document["cpu_split"].items()])
     notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
+
+
+@with_settings
+def bench_invariance(
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="TARGET...", help="DIR (torch) or DIR:RUNTIME, as DIR:onnx-int8; NAME=… names its row."),
+    ],
+    data: o.Data,
+    task: o.TaskName,
+    settings: InvarianceSettings,
+    baseline: Annotated[str, typer.Option(help="The target whose logits the others are compared with.")],
+    threads: o.Threads = None,
+    json_file: o.JsonFile = None,
+) -> None:
+    """Ask targets for every text of a validation split alone, in batches, padded, by pipeline and by server: how far answers differ."""
+    chosen = get_task(task)
+    check_data(data)
+    from hf_albert_plus.eval.load.neighbours import bench_invariance as measure
+    from hf_albert_plus.eval.load.traffic import Traffic
+    from hf_albert_plus.eval.measured_documents import to_json
+    from hf_albert_plus.eval.targets import parse_target, parse_targets
+
+    from ..records.files import write_json
+
+    base, parsed = parse_target(baseline), parse_targets(targets)
+    start(threads)
+    document = measure(
+        parsed, baseline=base, traffic=Traffic(data=data, task=chosen), settings=settings, threads=threads
+    )
+    if json_file is not None:
+        write_json(json_file, to_json(document))
+    ways = list(document.rows[0].ways)
+    print_rows(
+        ["model", "file MB", "score", "in batches", "cosine", "other labels", *ways],
+        [
+            [
+                row.label, f"{row.file_bytes / 1e6:.1f}",
+                *("" if score is None else f"{score:.2f}" for score in (row.score, row.score_in_batches)),
+                f"{row.cosine:.5f}", "" if row.other_predictions is None else f"{row.other_predictions}",
+                *(f"{row.ways[way].difference_over_mean:.2g}, {row.ways[way].changed_predictions} flips" for way in ways),
+            ]
+            for row in document.rows
+        ],
+        title="{} of {} texts of {}, each way against each text alone: largest difference over the mean size, labels that change".format(
+            *document.rows_of_split, document.task
+        ),
+    )  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 
 from ..errors import InvarianceError
 from ..heads import is_classifier
+from ..records.progress import track
 from .batching import is_by_token
 from .engine import Engine
 
@@ -43,6 +44,28 @@ class Invariance:
 Pad = Callable[[Sequence[dict[str, Any]]], dict[str, torch.Tensor]]
 
 
+@dataclass(frozen=True)
+class BatchEffect:
+    """How far the answers to rows in some way lie from those to each row alone.
+
+    Attributes:
+        difference_over_mean: the largest difference of a value, over the mean size of all.
+        changed_predictions: rows in which another class is the largest; 0 where a row has no classes.
+    """
+
+    difference_over_mean: float
+    changed_predictions: int
+
+    @classmethod
+    def of(cls, alone: Sequence[torch.Tensor], others: Sequence[torch.Tensor], *, has_classes: bool) -> "BatchEffect":
+        """Compares the answers to the same rows, in one order."""
+        mean = sum(float(value.abs().sum()) for value in alone) / sum(value.numel() for value in alone)
+        pairs = list(zip(alone, others, strict=True))
+        largest = max(float((one - other).abs().max()) for one, other in pairs)
+        changed = sum(int(one.argmax() != other.argmax()) for one, other in pairs if has_classes and len(one) > 1)
+        return cls(largest / mean if mean else largest, changed)
+
+
 def measure_invariance(
     engine: Engine, rows: Sequence[dict[str, Any]], *, pad: Pad, batches: Sequence[int], longest: int
 ) -> Invariance:
@@ -53,19 +76,13 @@ def measure_invariance(
         batches: sizes of batches; each runs all rows in an order of its own.
         longest: tokens that each row is padded to once more.
     """
-    alone = _answers(engine, [[index] for index in range(len(rows))], rows, pad)
-    mean = sum(float(value.abs().sum()) for value in alone) / sum(value.numel() for value in alone)
-    ways = [_shuffled(len(rows), size) for size in batches]
-    others = [_answers(engine, batches_, rows, pad) for batches_ in ways]
+    alone = answers_alone(engine, rows, pad=pad)
     widest = max(longest, *(len(row["input_ids"]) for row in rows))
-    others.append(_answers(engine, _shuffled(len(rows), max(batches)), rows, _padded(pad, widest)))
-    largest, changed = 0.0, 0
-    for answers in others:
-        for one, other in zip(alone, answers, strict=True):
-            largest = max(largest, float((one - other).abs().max()))
-            if is_classifier(engine.config) and len(one) > 1:
-                changed += int(one.argmax() != other.argmax())
-    return Invariance(len(rows), largest / mean if mean else largest, changed, tuple(batches), widest)
+    ways = [answers_in_batches(engine, rows, pad=pad, size=size) for size in batches]
+    ways.append(answers_in_batches(engine, rows, pad=padded_to(widest, pad), size=max(batches)))
+    found = [BatchEffect.of(alone, answers, has_classes=is_classifier(engine.config)) for answers in ways]
+    largest = max(way.difference_over_mean for way in found)
+    return Invariance(len(rows), largest, sum(way.changed_predictions for way in found), tuple(batches), widest)
 
 
 def check_invariance(measured: Invariance, *, what: str) -> None:
@@ -83,12 +100,23 @@ def check_invariance(measured: Invariance, *, what: str) -> None:
         )
 
 
-def _shuffled(count: int, size: int) -> list[list[int]]:
-    order = random.Random(size).sample(range(count), count)
-    return [order[start : start + size] for start in range(0, count, size)]
+def answers_alone(
+    engine: Engine, rows: Sequence[dict[str, Any]], *, pad: Pad, description: str | None = None
+) -> list[torch.Tensor]:
+    """The first output of each row by itself, without what stands at padding."""
+    return _answers(engine, [[index] for index in range(len(rows))], rows, pad, description)
 
 
-def _padded(pad: Pad, longest: int) -> Pad:
+def answers_in_batches(
+    engine: Engine, rows: Sequence[dict[str, Any]], *, pad: Pad, size: int, description: str | None = None
+) -> list[torch.Tensor]:
+    """The same of rows in batches of a size, in a shuffled order."""
+    order = random.Random(size).sample(range(len(rows)), len(rows))
+    batches = [order[start : start + size] for start in range(0, len(rows), size)]
+    return _answers(engine, batches, rows, pad, description)
+
+
+def padded_to(longest: int, pad: Pad) -> Pad:
     """Adds a row of the longest length, whose answer nobody asks for."""
 
     def with_long_row(some: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
@@ -99,10 +127,11 @@ def _padded(pad: Pad, longest: int) -> Pad:
     return with_long_row
 
 
-def _answers(engine: Engine, batches: list[list[int]], rows: Sequence[dict[str, Any]], pad: Pad) -> list[torch.Tensor]:
-    """The first output of each row, without what stands at padding."""
+def _answers(
+    engine: Engine, batches: list[list[int]], rows: Sequence[dict[str, Any]], pad: Pad, description: str | None
+) -> list[torch.Tensor]:
     answers: list[Any] = [None] * len(rows)
-    for batch in batches:
+    for batch in track(batches, total=len(batches), description=description):
         tensors = pad([rows[index] for index in batch])
         output = engine(**tensors)
         name = next(iter(output))

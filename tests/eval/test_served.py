@@ -3,7 +3,6 @@
 import http.server
 import threading
 import time
-from collections import Counter
 
 import numpy
 import pytest
@@ -13,12 +12,8 @@ from hf_albert_plus.eval.load import served
 from hf_albert_plus.eval.load.server_process import Clients
 from hf_albert_plus.eval.load.traffic import Traffic
 from hf_albert_plus.eval.targets import parse_target
-from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
-from hf_albert_plus.serving.gate import Gate
-from hf_albert_plus.serving.settings import ServeSettings
 from hf_albert_plus.tasks.glue import get_task
-from tests.support.local_server import Running
+from tests.support.local_server import InProcess
 
 PACE_S = 0.05
 
@@ -73,25 +68,6 @@ def test_no_server_is_said_so():
     with pytest.raises(InvalidInput, match="the server must answer"):
         clients.closed_loop([b"1"])
     clients.close()
-
-
-class InProcess(Running):
-    """In place of a server process."""
-
-    def __init__(self, target, *options):
-        directory = parse_target(target).directory
-        super().__init__(
-            Catalogue({"film": {1: QueuedClassifier(directory, "onnx", ServeSettings())}}), ServeSettings(), Gate()
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.stop()
-
-    def cpu_seconds(self):
-        return Counter({"client": time.process_time()})
 
 
 def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_dir, short_benches):

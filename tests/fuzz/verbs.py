@@ -72,6 +72,9 @@ VERBS: dict[str, list[str]] = {
         f"--corpus {{in}}/corpus {_ARCHITECTURE} --batch-size 1 --seconds 0.01 --precision fp32 --threads 1 --json result.json"
     ],
     "serve": ["{in}/exported:onnx-int8 --port 18765 --streams 1 --token-file {in}/token.txt"],
+    "bench invariance": [
+        "{in}/exported:onnx-int8 --baseline {in}/exported:onnx --data {in}/glue-sst2 --task sst2 --rows 4 --batches 2 --clients 0 --threads 1 --json result.json"
+    ],
     "bench-serve": [
         "{in}/exported:onnx-int8 --data {in}/glue-sst2 --task sst2 --texts 4 --clients 1 --seconds 1 --max-length 16 --json result.json"
     ],

@@ -32,3 +32,12 @@ def exported_graph(path: Path, head: str = "ForSequenceClassification", **fields
     apply_passes(graph)
     save_graph(graph, path)
     return model
+
+
+def quantise_dynamically(source: Path, target: Path) -> None:
+    """The usual int8 of onnxruntime, whose ranges are those of the batch."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    proto = onnx.load(source)
+    del proto.graph.value_info[:]
+    quantize_dynamic(proto, target, per_channel=True, weight_type=QuantType.QInt8)

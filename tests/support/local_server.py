@@ -4,10 +4,12 @@ import http.client
 import json
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 
 import uvicorn
 
+from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.serving.application import build_app
 from hf_albert_plus.serving.catalogue import Catalogue
 from hf_albert_plus.serving.classifier import QueuedClassifier
@@ -64,3 +66,21 @@ def servers(directory):
     yield run
     for server in started:
         server.stop()
+
+
+class InProcess(Running):
+    """In place of a server process of a target."""
+
+    def __init__(self, target, *options):
+        chosen, settings = parse_target(target), ServeSettings()
+        model = QueuedClassifier(chosen.directory, chosen.runtime, settings)
+        super().__init__(Catalogue({"film": {1: model}}), settings, Gate())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+
+    def cpu_seconds(self):
+        return Counter({"client": time.process_time()})

@@ -25,8 +25,8 @@ from hf_albert_plus.tasks.rows import load_tokenizer
 
 MAX_BODY = 200_000
 TOKEN = "of-the-storm"
-# Of the best label's score: in int8 it depends a little on what shares the batch.
-TOLERANCE = {"onnx": 1e-4, "onnx-int8": 0.12}
+# Of a score: kernels add in another order where a batch is larger.
+TOLERANCE = {"onnx": 1e-4, "onnx-int8": 1e-4}
 
 
 @dataclass

@@ -1,0 +1,218 @@
+"""Whether the answer to a text depends on the texts beside it: whole splits alone, in batches, padded, by the pipeline, and by a server under
+load."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy
+import torch
+
+from hf_albert_plus.checkpoints import check_label_order
+from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answers_in_batches, padded_to
+from hf_albert_plus.engines.runtime_files import weight_files
+from hf_albert_plus.engines.text_answers import Text, scores_of
+from hf_albert_plus.engines.text_classifier import TextClassifier
+from hf_albert_plus.eval.load.served import as_asked, checked
+from hf_albert_plus.eval.load.server_process import Clients, ServerProcess
+from hf_albert_plus.eval.load.traffic import Traffic
+from hf_albert_plus.eval.measured_documents import IF_KNOWN, Environment
+from hf_albert_plus.eval.metrics import first_metric
+from hf_albert_plus.eval.settings import InvarianceSettings
+from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.machine import physical_cores
+
+_PIPELINE_BATCH = 32
+_LONGEST_REQUEST = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighboursRow:
+    """A target, what it answers to texts alone, and how far other ways to ask lie from that.
+
+    Attributes:
+        score: points of the answers to each text alone.
+        score_in_batches: points of those in the first size of batches; None without batches.
+        cosine: of the logits of texts alone to the baseline's.
+        other_predictions: texts to which the baseline gives another class; None of a regression.
+        ways: way to ask -> how far its answers lie from those alone.
+    """
+
+    label: str
+    file_bytes: int
+    score: float | None
+    score_in_batches: float | None
+    cosine: float
+    other_predictions: int | None
+    ways: dict[str, BatchEffect]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """Targets on the rows of a task's first evaluation split.
+
+    Attributes:
+        rows_of_split: how many texts were asked, of how many there are.
+        padded_to: tokens of the way that is padded.
+        clients: that ask the server at a time; None without one.
+    """
+
+    kind: Literal["invariance"] = "invariance"
+    task: str
+    data: str
+    rows_of_split: tuple[int, int]
+    padded_to: int
+    clients: int | None = field(default=None, metadata=IF_KNOWN)
+    baseline: str
+    rows: Sequence[NeighboursRow]
+    environment: Environment
+
+
+def bench_invariance(
+    targets: list[Target],
+    *,
+    baseline: Target,
+    traffic: Traffic,
+    settings: InvarianceSettings | None = None,
+    threads: int | None = None,
+) -> Neighbours:
+    """Asks every target for every text of a split alone, and again in each other way.
+
+    Args:
+        baseline: the target whose logits others are compared with.
+
+    Raises:
+        InvalidInput: a target that is no classifier of the task, or a server that does not start or answer.
+    """
+    settings = settings or InvarianceSettings()
+    task, cores = traffic.task, threads or physical_cores()
+    count = min(settings.rows or len(traffic.rows), len(traffic.rows))
+    texts = [traffic.text(number) for number in range(count)]
+    asked = _Asked(texts, traffic.rows["label"][:count], settings, cores)
+    order = [baseline, *(target for target in targets if target.label != baseline.label)]
+    rows, padded, expected = {}, 0, None
+    for target in order:
+        classifier = TextClassifier(target.directory, target.runtime, cores=cores, max_length=None)
+        check_label_order(classifier.engine.config, task, option=str(target.directory))
+        alone, ways, in_batches, padded = _ask(target, classifier, asked)
+        expected = alone if expected is None else expected
+        score = None if min(asked.labels) < 0 else first_metric(_stacked(alone), asked.labels, task)
+        rows[target.label] = NeighboursRow(
+            label=target.label,
+            file_bytes=sum(path.stat().st_size for path in weight_files(classifier.engine.file)),
+            score=score,
+            score_in_batches=None if score is None else first_metric(_stacked(in_batches), asked.labels, task),
+            cosine=_cosine(_stacked(alone), _stacked(expected)),
+            other_predictions=None
+            if task.is_regression
+            else BatchEffect.of(expected, alone, has_classes=True).changed_predictions,
+            ways=ways,
+        )
+    return Neighbours(
+        task=task.name,
+        data=traffic.data,
+        rows_of_split=(count, len(traffic.rows)),
+        padded_to=padded,
+        clients=settings.clients or None,
+        baseline=baseline.label,
+        rows=[rows[target.label] for target in targets],
+        environment=Environment.here(threads=cores),
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The texts that all targets are asked for."""
+
+    texts: list[Text]
+    labels: list[Any]
+    settings: InvarianceSettings
+    cores: int
+
+
+def _ask(
+    target: Target, classifier: TextClassifier, asked: _Asked
+) -> tuple[list[torch.Tensor], dict[str, BatchEffect], list[torch.Tensor], int]:
+    """What a target says of each text alone, how far each other way lies from it, the answers in the first of them, and the padding."""
+    rows: list[Any] = classifier.encode(asked.texts).rows
+    settings, engine, tokenizer = asked.settings, classifier.engine, classifier.tokenizer
+    longest = max(min(settings.padded_to, classifier.facts.max_length), *(len(row["input_ids"]) for row in rows))
+
+    def pad(some: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        return pad_rows(some, tokenizer)
+
+    def compare(answers: Sequence[torch.Tensor]) -> BatchEffect:
+        return BatchEffect.of(alone, answers, has_classes=len(classifier.facts.labels) > 1)
+
+    alone = answers_alone(engine, rows, pad=pad, description=f"{target.label}: alone")
+    found: dict[str, list[torch.Tensor]] = {}
+    for size in settings.batches:
+        way = f"batches of {size}"
+        found[way] = answers_in_batches(engine, rows, pad=pad, size=size, description=f"{target.label}: {way}")
+    padded: Callable[..., Any] = padded_to(longest, pad)
+    size = settings.batches[0]
+    found["padded"] = answers_in_batches(
+        engine, rows, pad=padded, size=size, description=f"{target.label}: padded to {longest}"
+    )
+    found["pipeline"] = _by_pipeline(classifier, asked.texts)
+    ways = {way: compare(answers) for way, answers in found.items()}
+    if settings.clients:
+        ways["server"] = _by_server(target, classifier, asked, alone)
+    return alone, ways, found[f"batches of {size}"], longest
+
+
+def _by_pipeline(classifier: TextClassifier, texts: list[Text]) -> list[torch.Tensor]:
+    """The logits that transformers' own pipeline gives of texts in batches."""
+    from transformers import pipeline
+
+    runs: Any = pipeline("text-classification", model=classifier.engine, tokenizer=classifier.tokenizer)  # type: ignore[call-overload]
+    answers = runs(
+        [as_asked(text) for text in texts], batch_size=_PIPELINE_BATCH, top_k=None, function_to_apply="none", truncation=True,
+        max_length=classifier.facts.max_length,
+    )  # fmt: skip
+    place = {label: number for number, label in enumerate(classifier.facts.labels)}
+    logits = []
+    for answer in answers:
+        row = torch.empty(len(place))
+        for each in answer:
+            row[place[each["label"]]] = each["score"]
+        logits.append(row)
+    return logits
+
+
+def _by_server(target: Target, classifier: TextClassifier, asked: _Asked, alone: Sequence[torch.Tensor]) -> BatchEffect:
+    """How far the scores lie that a server gives to many clients at a time, in requests of one text to many."""
+    draw, order = random.Random(0), list(range(len(asked.texts)))
+    draw.shuffle(order)
+    groups = []
+    while order:
+        size = draw.choice((1, 1, 2, 5, _LONGEST_REQUEST))
+        groups.append(order[:size])
+        del order[:size]
+    bodies = [
+        json.dumps({"inputs": [as_asked(asked.texts[number]) for number in group], "truncate": True}).encode()
+        for group in groups
+    ]
+    options = ("--streams", str(classifier.streams), "--deadline", "60")
+    with ServerProcess(f"{target.directory}:{target.runtime}", *options) as server:
+        asking = Clients("127.0.0.1", server.port, count=asked.settings.clients)
+        replies = checked(asking.closed_loop(bodies))
+        asking.close()
+    served: list[Any] = [None] * len(asked.texts)
+    for group, reply in zip(groups, replies, strict=True):
+        for number, answer in zip(group, reply.json()["predictions"], strict=True):
+            served[number] = torch.tensor([answer["scores"][label] for label in classifier.facts.labels])
+    scores = torch.from_numpy(scores_of(_stacked(alone), classifier.facts.problem_type))
+    return BatchEffect.of(list(scores), served, has_classes=len(classifier.facts.labels) > 1)
+
+
+def _stacked(answers: Sequence[torch.Tensor]) -> numpy.ndarray:
+    return torch.stack(list(answers)).numpy()
+
+
+def _cosine(one: numpy.ndarray, other: numpy.ndarray) -> float:
+    first, second = (torch.from_numpy(logits).double().flatten() for logits in (one, other))
+    return float(torch.nn.functional.cosine_similarity(first, second, dim=0))
