@@ -21,7 +21,6 @@ from hf_albert_plus.export.precision.half import HalfType, check_range, emulate,
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.keep_fp32 import Kept, fewest_in_fp32, rank_by_sensitivity
 from hf_albert_plus.export.precision.products import QuantisedGraph, WeightProducts, count_products
-from hf_albert_plus.export.precision.qdq import quantise_static
 from hf_albert_plus.export.tensorrt_plan import TENSORRT_RELEASE, build_plan, unsupported
 from hf_albert_plus.export.triton import write_repository
 from hf_albert_plus.export.work import Score, Work
@@ -159,7 +158,7 @@ def _qdq(work: Work, artefact: Artefact) -> Results:
     path = work.path(artefact)
     if work.scheme is not None:
         return *work.as_trained(artefact), StaticCheck.of(onnx.load(path))
-    counts = quantise_static(work.graph, path, examples=work.examples, keep_fp32=work.keep_fp32)
+    counts = quantise(work.graph, path, ranges=work.ranges, form="qdq", keep_fp32=work.keep_fp32, passes=())
     proto = onnx.load(path)
     onnx.checker.check_model(proto)
     calibration = Calibration(len(work.examples))

@@ -77,6 +77,11 @@ class Range:
         return (self.high - self.low) / LEVELS or 1.0
 
     @property
+    def symmetric_scale(self) -> float:
+        """Of levels from -127 to 127 that reach the further end."""
+        return max(-self.low, self.high) / (LEVELS // 2) or 1.0
+
+    @property
     def zero(self) -> int:
         """The level of 0."""
         return min(max(round(-self.low / self.scale), 0), LEVELS)

@@ -1,8 +1,10 @@
-"""int8 with ranges that are known: weights and embedding tables by row, inputs of products by the ranges that examples showed."""
+"""int8 with ranges that are known: weights by row, inputs of products by the ranges that examples showed. For onnxruntime's CPU in its own
+operators, with embedding tables by row; for TensorRT and OpenVINO in standard ones, symmetric with zeros of 0, as TensorRT requires."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import onnx_ir
 
@@ -31,6 +33,7 @@ def quantise(
     target: Path,
     *,
     ranges: Mapping[str, Range],
+    form: Literal["int8", "qdq"] = "int8",
     keep_fp32: Collection[str] = (),
     passes: Collection[str] = INT8_PASSES,
 ) -> CalibratedGraph:
@@ -39,18 +42,23 @@ def quantise(
     Args:
         source: an fp32 graph from `export_graph`.
         ranges: of the inputs of its products, as `find_ranges` gives them.
+        form: onnxruntime's own operators, or standard ones with embedding tables in fp32.
         keep_fp32: names of products to leave as they are.
         passes: names of the graph passes to run first.
 
     Raises:
         QuantisationError: another weight product stayed in fp32; the target is removed.
     """
+    steps = {
+        name: Step(range_.scale, range_.zero, range_.outliers)
+        if form == "int8"
+        else Step(range_.symmetric_scale, 128, range_.outliers)
+        for name, range_ in ranges.items()
+    }
     rounding = Rounding(
-        steps={name: Step(range_.scale, range_.zero, range_.outliers) for name, range_ in ranges.items()},
-        weights=dict.fromkeys(ranges, Grid()),
-        table=_grid_of_table,
+        steps=steps, weights=dict.fromkeys(ranges, Grid()), table=_grid_of_table if form == "int8" else lambda _: None
     )
-    counts = write_rounded(source, target, rounding, form="int8", keep_fp32=keep_fp32, passes=passes)
+    counts = write_rounded(source, target, rounding, form=form, keep_fp32=keep_fp32, passes=passes)
     outliers = [range_.outliers for name, range_ in ranges.items() if name not in counts.kept_fp32]
     return CalibratedGraph(
         **vars(counts),

@@ -117,13 +117,14 @@ class RoundedProducts:
         scale, zero = self._step(name)
         levels, weight_scale = self._weight(node, name)
         inputs = [self._levels(node, name, scale, zero), levels, scale, weight_scale, zero, None]
-        channels_K = self.rounding.steps[name].outliers.channels_K
-        if channels_K is not None:
-            self._add_channels(node, name, channels_K)
+        self._add_channels(node, name)
         self._with_bias(node, "MatMulIntegerToFloat", inputs)
 
-    def _add_channels(self, node: onnx_ir.Node, name: str, channels_K: torch.Tensor) -> None:
-        """Adds to what a product and its bias give what some channels give in fp32."""
+    def _add_channels(self, node: onnx_ir.Node, name: str) -> None:
+        """Adds to what a product and its bias give what some channels give in fp32, where there are such channels."""
+        channels_K = self.rounding.steps[name].outliers.channels_K
+        if channels_K is None:
+            return
         weight = _weight_of(node)
         numbers = store(self.model, f"{weight.name}.channels", channels_K.numpy())
         rows = store(self.model, f"{weight.name}.rows", _values(weight)[channels_K].numpy())
@@ -138,6 +139,7 @@ class RoundedProducts:
         """QuantizeLinear and DequantizeLinear before a MatMul, all zeros 0."""
         levels, weight_scale = self._weight(node, name)
         weight = self._once(node, "DequantizeLinear", [levels, weight_scale], {"axis": 1})
+        self._add_channels(node, name)
         node.replace_input_with(0, self._quantise_dequantise(node, name, signed=True))
         node.replace_input_with(1, weight)
 
