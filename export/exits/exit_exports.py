@@ -11,9 +11,10 @@ from hf_albert_plus.compression.exits.criteria import Criterion
 from hf_albert_plus.engines.artefacts import Artefact
 from hf_albert_plus.engines.parity import compare_exits, onnx_runner
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.exits.exit_graph import assemble_loop, assemble_segments
-from hf_albert_plus.export.exits.exit_parts import branch_weights, export_segments, export_start, export_step, steps_of
+from hf_albert_plus.export.exits.exit_loop import assemble_loop
+from hf_albert_plus.export.exits.exit_parts import branch_weights, export_loop, export_segments, export_start, steps_of
 from hf_albert_plus.export.exits.exit_ranges import ranges_of_loop, ranges_of_segments
+from hf_albert_plus.export.exits.exit_segments import assemble_segments
 from hf_albert_plus.export.precision.input_ranges import Range
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.products import QuantisedProducts
@@ -114,7 +115,7 @@ def _form(work: Work, name: str, criterion: Criterion, *, is_int8: bool) -> _For
     counts = None
     if is_int8:
         ranges = (
-            ranges_of_loop(model, start, after[0], work.examples)
+            ranges_of_loop(model, start, after, work.examples)
             if name == "loop"
             else ranges_of_segments(start, after, work.examples)
         )
@@ -123,13 +124,13 @@ def _form(work: Work, name: str, criterion: Criterion, *, is_int8: bool) -> _For
     if name == "segments":
         return _Form(assemble_segments(start, after, model, **rule), counts)
     if counts is not None:
-        # The heads of all exits are one tensor, and so is each product of the branches, of which each step takes its own.
+        # The classifiers of all exits are one tensor, or each product of their branches is, of which each step takes its own.
         products = [weight for weight, stacked in branch_weights(model).items() if stacked.dim() == 3]
-        kept = ("exits.classifier", *(f"exits.{weight}" for weight in products))
+        kept = tuple(f"exits.{weight}" for weight in products or ["classifier"])
         counts = replace(
             counts, weight_products=counts.weight_products + len(kept), kept_fp32=(*counts.kept_fp32, *kept)
         )
-    return _Form(assemble_loop(start, after[0], model, **rule), counts)
+    return _Form(assemble_loop(start, after, model, **rule), counts)
 
 
 def _traced(work: Work, form: str) -> tuple[Path, list[Path]]:
@@ -138,9 +139,7 @@ def _traced(work: Work, form: str) -> tuple[Path, list[Path]]:
     if "start" not in parts:
         parts["start"] = [export_start(work.model, folder / "start.onnx")]
     if form not in parts:
-        parts[form] = (
-            [export_step(work.model, folder / "step.onnx")] if form == "loop" else export_segments(work.model, folder)
-        )
+        parts[form] = (export_loop if form == "loop" else export_segments)(work.model, folder)
     return parts["start"][0], parts[form]
 
 
