@@ -157,8 +157,17 @@ def whole(
     )
     opsets = {entry.domain: entry for part in (outer, *parts) for entry in part.opset_import}
     proto = helper.make_model(graph, opset_imports=list(opsets.values()), ir_version=max(outer.ir_version, 8))
+    set_threshold(proto, threshold)
     onnx.checker.check_model(proto)
     return proto
+
+
+def set_threshold(proto: onnx.ModelProto, threshold: float) -> None:
+    """Gives a graph another threshold of its own: the value that `threshold` has where nobody gives it one. It stands beside the graph
+    too, where engines read it."""
+    (own,) = (tensor for tensor in proto.graph.initializer if tensor.name == THRESHOLD)
+    own.CopyFrom(numpy_helper.from_array(numpy.asarray(threshold, dtype=numpy.float32), THRESHOLD))
+    helper.set_model_props(proto, {THRESHOLD: repr(float(threshold))})
 
 
 def prefixed(proto: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
