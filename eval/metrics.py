@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy
 
+from hf_albert_plus.bootstrap import percentile_interval
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.glue import Task
 
@@ -133,7 +134,6 @@ def first_metric(logits: numpy.ndarray, labels: Any, task: Task) -> float:
 
 
 DRAWS = 1000
-LEVEL = 95
 _BLOCK = 1 << 22
 Verdict = Literal["higher", "lower", "within noise"]
 
@@ -221,10 +221,3 @@ def _draw_medians(
                 of_run = numpy.stack([METRICS[name](line, labels, weights) for line in predicted], axis=-1)
                 values[name].append(numpy.median(numpy.take_along_axis(of_run, chosen, axis=-1), axis=-1))
     return [{name: numpy.concatenate(parts) for name, parts in values.items()} for values in medians]
-
-
-def percentile_interval(values: numpy.ndarray) -> list[float] | None:
-    """The middle `LEVEL` percent of drawn values; None where a draw left one undefined."""
-    if not numpy.isfinite(values).all():
-        return None
-    return [round(float(bound), 3) for bound in numpy.percentile(values, [50 - LEVEL / 2, 50 + LEVEL / 2])]

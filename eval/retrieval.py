@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from scipy.stats import rankdata
 
+from hf_albert_plus.bootstrap import percentile_interval
 from hf_albert_plus.checkpoints import load_towers
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
@@ -20,7 +21,7 @@ from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.latency.timing import elapsed_ms
-from hf_albert_plus.eval.metrics import DRAWS, compute_metrics, percentile_interval
+from hf_albert_plus.eval.metrics import DRAWS, compute_metrics
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.heads import architecture_of
 from hf_albert_plus.machine import FORMAT, environment, use_threads

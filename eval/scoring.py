@@ -267,6 +267,12 @@ def scorer_for(task: str, data: str, *, max_length: int = 128) -> Callable[[Engi
     return score_one
 
 
+def logits_scorer_for(task: str) -> Callable[[Any, list[Any]], float]:
+    """What scores logits in torch by a task's first metric: for `export(…, logits_scorer=…)` and `calibrate_exits(…, score=…)`."""
+    chosen = get_task(task)
+    return lambda logits, labels: first_metric(logits.numpy(), labels, chosen)
+
+
 def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128) -> float:
     """Points of a task's first metric on its first evaluation split, 0 where it is not defined.
 

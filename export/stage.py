@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.checkpoints import copy_model, open_as_trained
+from hf_albert_plus.compression.exits.cross_fitting import Score
 from hf_albert_plus.engines.artefacts import Artefact
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.exits.int8_thresholds import Recalibration
 from hf_albert_plus.export.exporters import EXPORTERS
 from hf_albert_plus.export.facts import facts_of
 from hf_albert_plus.export.graph.tracing import applied_passes
@@ -29,6 +31,7 @@ def export(
     output: Path,
     settings: ExportSettings | None = None,
     scorer: Scorer | None = None,
+    logits_scorer: Score | None = None,
 ) -> Record:
     """Exports a model directory of any head, each artefact verified before the directory gets its name.
 
@@ -36,6 +39,8 @@ def export(
         to: any of `ARTEFACTS`.
         output: the directory to make: config, weights and tokenizer of `source`, the artefacts, record.json.
         scorer: scores an engine on the settings' task; needed where they name one.
+        logits_scorer: points of logits and labels of that task, by which a graph with exits in int8 finds its own threshold; it has the
+            config's without.
 
     Raises:
         InvalidInput: an unknown export, a setting or library that one lacks, or a source that is no model directory.
@@ -61,7 +66,7 @@ def export(
         output,
         settings={"to": names, **settings.deciding(names)},
         parents={"model": parent(source), **_examples_read(settings)},
-        work=lambda directory: _export(source, wanted, directory, settings, scorer),
+        work=lambda directory: _export(source, wanted, directory, settings, scorer, logits_scorer),
     )
 
 
@@ -75,7 +80,12 @@ def _examples_read(settings: ExportSettings) -> dict[str, Parent]:
 
 
 def _export(
-    source: Path, wanted: list[Artefact], directory: Path, settings: ExportSettings, scorer: Scorer | None
+    source: Path,
+    wanted: list[Artefact],
+    directory: Path,
+    settings: ExportSettings,
+    scorer: Scorer | None,
+    logits_scorer: Score | None,
 ) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -86,6 +96,8 @@ def _export(
         model = open_as_trained(source, option="DIR")
         begin("trace")
         work = Work.begin(model, source, directory, settings, scorer, scratch=Path(scratch))
+        if any(artefact.has_exits for artefact in wanted):
+            work.recalibration = Recalibration.of(source, settings, logits_scorer)
         exports = {}
         for artefact in wanted:
             begin(artefact.name)

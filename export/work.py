@@ -31,6 +31,7 @@ from hf_albert_plus.engines.parity import (
 )
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.errors import ScoreError
+from hf_albert_plus.export.exits.int8_thresholds import Recalibration
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
 from hf_albert_plus.export.precision.input_ranges import Range, find_ranges
 from hf_albert_plus.export.precision.products import matching_products
@@ -80,6 +81,7 @@ class Work:
         exit_parts: the graphs that those with exits are put together from, by their form.
         scheme: of a model that was trained for few bits.
         scratch: a folder for graphs on the way, which somebody else empties.
+        recalibration: what the threshold of a graph with exits in int8 is found with; None without a task.
     """
 
     model: PreTrainedModel
@@ -97,6 +99,7 @@ class Work:
     torch_score: float | None = None
     made: list[Artefact] = field(default_factory=list)
     exit_parts: dict[str, list[Path]] = field(default_factory=dict)
+    recalibration: Recalibration | None = None
 
     @classmethod
     def begin(

@@ -5,8 +5,8 @@ from torch import nn
 
 from .configuration_albert_plus import AlbertPlusConfig
 
-# Of a branch's attention.
-_HEADS = 2
+# Heads of a branch's attention.
+BRANCH_HEADS = 2
 
 
 class AlbertPlusBranchExit(nn.Module):
@@ -33,11 +33,11 @@ class AlbertPlusBranchExit(nn.Module):
         narrow_BSW = torch.tanh(self.narrow(hidden_BSH))
         width = narrow_BSW.shape[-1]
         # 1 where a column is of the head.
-        of_head_AW = torch.eye(_HEADS, dtype=narrow_BSW.dtype, device=narrow_BSW.device).repeat_interleave(
-            width // _HEADS, dim=1
+        of_head_AW = torch.eye(BRANCH_HEADS, dtype=narrow_BSW.dtype, device=narrow_BSW.device).repeat_interleave(
+            width // BRANCH_HEADS, dim=1
         )
         probe_BAW = self.query(narrow_BSW[:, 0])[:, None] * of_head_AW @ self.key.weight
-        scores_BAS = probe_BAW @ narrow_BSW.transpose(1, 2) * (width // _HEADS) ** -0.5
+        scores_BAS = probe_BAW @ narrow_BSW.transpose(1, 2) * (width // BRANCH_HEADS) ** -0.5
         if attention_mask_BS is not None:
             scores_BAS = scores_BAS.masked_fill(attention_mask_BS[:, None] == 0, torch.finfo(scores_BAS.dtype).min)
         mean_BAW = scores_BAS.softmax(-1) @ narrow_BSW

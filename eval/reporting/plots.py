@@ -98,7 +98,7 @@ def task_bars_svg(table: Table, task: str) -> str | None:
 
 def depth_svg(record: dict[str, Any]) -> str:
     """Score against the layers that rows run in the mean, for every threshold that `albert-plus calibrate` tried, with the one that it
-    chose.
+    chose, and with how thresholds fare on rows that they were not found on, where the record has it.
 
     Args:
         record: the result of the calibration.
@@ -111,10 +111,18 @@ def depth_svg(record: dict[str, Any]) -> str:
         panel.axhline(chosen["full_score"], color="#888888", linewidth=1, linestyle="--", label="all layers")
         threshold = f"threshold {record['threshold']:.3g}"
         panel.scatter(chosen["average_layers"], chosen["score"], color=_COLOURS[1], s=60, zorder=3, label=threshold)
+        judged = record.get("cross_fitted")
+        if judged is not None:
+            low, high = judged["drop_interval"] or [judged["drop"]] * 2
+            panel.errorbar(
+                judged["average_layers"], judged["score"],
+                yerr=[[max(0, high - judged["drop"])], [max(0, judged["drop"] - low)]],
+                color=_COLOURS[2], fmt="D", markersize=5, capsize=2, linewidth=1, zorder=4, label="on other rows",
+            )  # fmt: skip
         panel.set_xlabel(f"layers that a row runs in the mean, of {record['layers'][-1]}")
         panel.set_ylabel(f"score on {chosen['rows']} rows")
         panel.grid()
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
         return _svg(figure)
 
 

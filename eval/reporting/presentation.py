@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from hf_albert_plus.bootstrap import LEVEL
 from hf_albert_plus.eval.measured_documents import Cell, Scores, to_json
-from hf_albert_plus.eval.metrics import LEVEL
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.tasks.averages import AVERAGES
 

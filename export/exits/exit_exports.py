@@ -11,9 +11,12 @@ from hf_albert_plus.compression.exits.criteria import Criterion
 from hf_albert_plus.engines.artefacts import Artefact
 from hf_albert_plus.engines.parity import compare_exits, onnx_runner
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.exits.exit_graph import assemble_loop, assemble_segments
-from hf_albert_plus.export.exits.exit_parts import branch_weights, export_segments, export_start, export_step, steps_of
+from hf_albert_plus.export.exits.exit_graph import set_threshold
+from hf_albert_plus.export.exits.exit_loop import assemble_loop
+from hf_albert_plus.export.exits.exit_parts import branch_weights, export_loop, export_segments, export_start, steps_of
 from hf_albert_plus.export.exits.exit_ranges import ranges_of_loop, ranges_of_segments
+from hf_albert_plus.export.exits.exit_segments import assemble_segments
+from hf_albert_plus.export.exits.int8_thresholds import OF_CONFIG, find_threshold
 from hf_albert_plus.export.precision.input_ranges import Range
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.products import QuantisedProducts
@@ -50,15 +53,16 @@ class FormTimes:
 
 @dataclass(frozen=True)
 class _Form:
-    """A graph to choose from, and the counts of its products in int8."""
+    """A graph to choose from, the parts that it was put together from, and the counts of its products in int8."""
 
     proto: onnx.ModelProto
+    parts: list[Path]
     counts: QuantisedProducts | None
 
 
 def write_exits(work: Work, artefact: Artefact) -> tuple[Any, ...]:
     """Writes the graph of the model with its exits, and says which form it took and why: a loop where blocks repeat from exit to exit and
-    it is as fast, else segments.
+    it is as fast, else segments. In int8, with a task, its threshold is found on its own logits.
 
     Raises:
         InvalidInput: a model without exits, or without the threshold that `albert-plus calibrate` finds; or a loop asked for where
@@ -73,13 +77,18 @@ def write_exits(work: Work, artefact: Artefact) -> tuple[Any, ...]:
     times = FormTimes(_milliseconds(work, forms)) if len(forms) > 1 else None
     chosen = names[0] if times is None else min(names, key=times.milliseconds.__getitem__)
     path, form = work.path(artefact), forms[chosen]
+    origin = OF_CONFIG
+    if artefact.precision == "int8" and work.recalibration is not None and work.tokenizer is not None:
+        criterion, origin = find_threshold(work.recalibration, work.model, work.tokenizer, form.parts, form=chosen)
+        set_threshold(form.proto, criterion.threshold)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(form.proto.SerializeToString())
     parity = compare_exits(work.model, work.engine(artefact.name), work.cases, criterion)
     score = work.judged(artefact, repair="calibrate the exits with a smaller --max-drop, or export it without them")
     invariance = work.invariance(artefact)
     rule = ExitRule(chosen, criterion.kind, criterion.threshold)
-    return tuple(result for result in (rule, why, times, form.counts, parity, *invariance, score) if result is not None)
+    results = (rule, origin, why, times, form.counts, parity, *invariance, score)
+    return tuple(result for result in results if result is not None)
 
 
 def check_exits(config: Any, name: str) -> None:
@@ -114,22 +123,22 @@ def _form(work: Work, name: str, criterion: Criterion, *, is_int8: bool) -> _For
     counts = None
     if is_int8:
         ranges = (
-            ranges_of_loop(model, start, after[0], work.examples)
+            ranges_of_loop(model, start, after, work.examples)
             if name == "loop"
             else ranges_of_segments(start, after, work.examples)
         )
         (start, *after), counts = _quantised([start, *after], ranges, work.scratch / f"int8-{name}")
     rule: dict[str, Any] = {"kind": criterion.kind, "threshold": criterion.threshold}
     if name == "segments":
-        return _Form(assemble_segments(start, after, model, **rule), counts)
+        return _Form(assemble_segments(start, after, model, **rule), [start, *after], counts)
     if counts is not None:
-        # The heads of all exits are one tensor, and so is each product of the branches, of which each step takes its own.
+        # The classifiers of all exits are one tensor, or each product of their branches is, of which each step takes its own.
         products = [weight for weight, stacked in branch_weights(model).items() if stacked.dim() == 3]
-        kept = ("exits.classifier", *(f"exits.{weight}" for weight in products))
+        kept = tuple(f"exits.{weight}" for weight in products or ["classifier"])
         counts = replace(
             counts, weight_products=counts.weight_products + len(kept), kept_fp32=(*counts.kept_fp32, *kept)
         )
-    return _Form(assemble_loop(start, after[0], model, **rule), counts)
+    return _Form(assemble_loop(start, after, model, **rule), [start, *after], counts)
 
 
 def _traced(work: Work, form: str) -> tuple[Path, list[Path]]:
@@ -138,9 +147,7 @@ def _traced(work: Work, form: str) -> tuple[Path, list[Path]]:
     if "start" not in parts:
         parts["start"] = [export_start(work.model, folder / "start.onnx")]
     if form not in parts:
-        parts[form] = (
-            [export_step(work.model, folder / "step.onnx")] if form == "loop" else export_segments(work.model, folder)
-        )
+        parts[form] = (export_loop if form == "loop" else export_segments)(work.model, folder)
     return parts["start"][0], parts[form]
 
 

@@ -79,6 +79,13 @@ class _Layers(nn.Module):
 
 
 class _Step(_Layers):
+    """Hidden states and mask -> those after the layers, which a branch reads."""
+
+    def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.hidden(hidden, attention_mask)
+
+
+class _PooledStep(_Layers):
     """Hidden states and mask -> those after the layers, and their pooled first token `[n, H]`, which the exit reads."""
 
     def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -86,15 +93,27 @@ class _Step(_Layers):
         return hidden, self.model.albert_plus.pool(hidden[:, 0])
 
 
-class _BranchStep(_Step):
-    """A step that takes the weights of its branch too, and also gives what the branch says, `[n, C]`."""
+class _Branch(nn.Module):
+    """Hidden states, mask and the weights of a branch -> what that branch says, `[n, C]`."""
 
-    def forward(  # type: ignore[override]
-        self, hidden: torch.Tensor, attention_mask: torch.Tensor, weights: list[torch.Tensor]
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        hidden, pooled = super().forward(hidden, attention_mask)
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = model
+
+    def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
         given = dict(zip(self.model.exits[0].state_dict(), weights, strict=True))
-        return hidden, pooled, torch.func.functional_call(self.model.exits[0], given, (hidden, attention_mask))
+        return torch.func.functional_call(self.model.exits[0], given, (hidden, attention_mask))
+
+
+class _Classifier(nn.Module):
+    """The hidden states after the last layer -> what the model's own classifier says, `[n, C]`."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = model
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.model.exit(len(self.model.config.exit_layers), hidden)
 
 
 class _Segment(_Layers):
@@ -137,13 +156,29 @@ def branch_weights(model: Any) -> dict[str, torch.Tensor]:
     return {name.replace(".", "_"): torch.stack([state[name] for state in states]) for name in states[0]}
 
 
-def export_step(model: Any, path: Path) -> Path:
-    """The fp32 graph of one step of a loop."""
+def weights_of_branch(model: Any, round_: int) -> dict[str, numpy.ndarray]:
+    """The weights that a round's branch takes; none where exits are no branches, and in the last round, which has the classifier."""
+    weights = branch_weights(model)
+    return {name: stacked[round_].numpy() for name, stacked in weights.items() if round_ < len(stacked)}
+
+
+def export_loop(model: Any, directory: Path) -> list[Path]:
+    """The fp32 graphs that a loop is made of: the step that all rounds run; where exits are branches, also the branch, which takes its
+    weights as inputs and runs in all rounds but the last, and the model's classifier, which runs in the last one."""
     weights = {name: stacked[0] for name, stacked in branch_weights(model).items()}
-    step = (_BranchStep if weights else _Step)(model, 0, steps_of(model.config).layers)
-    outputs = ["next_hidden", "pooled", *(["branch_said"] if weights else [])]
-    inputs = ["hidden", "attention_mask", *weights]
-    return _export(step, _hidden(model.config), path, inputs=inputs, outputs=outputs, weights=list(weights.values()))
+    layers, given = steps_of(model.config).layers, _hidden(model.config)
+    names = ["hidden", "attention_mask"]
+    if not weights:
+        pooled = _PooledStep(model, 0, layers)
+        return [_export(pooled, given, directory / "step.onnx", inputs=names, outputs=["next_hidden", "pooled"])]
+    step, branch, classifier = (directory / f"{name}.onnx" for name in ("step", "branch", "classifier"))
+    return [
+        _export(_Step(model, 0, layers), given, step, inputs=names, outputs=["next_hidden"]),
+        _export(
+            _Branch(model), given, branch, inputs=[*names, *weights], outputs=["said"], weights=list(weights.values())
+        ),
+        _export(_Classifier(model), given[:1], classifier, inputs=names[:1], outputs=["said"]),
+    ]
 
 
 def export_segments(model: Any, directory: Path) -> list[Path]:

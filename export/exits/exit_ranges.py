@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.engines.onnx_engine import open_session
-from hf_albert_plus.export.exits.exit_parts import branch_weights, steps_of
+from hf_albert_plus.export.exits.exit_parts import steps_of, weights_of_branch
 from hf_albert_plus.export.precision.input_ranges import Range, find_ranges
 from hf_albert_plus.export.real_examples import Example, as_arrays
 
@@ -26,17 +26,24 @@ def ranges_of_segments(start: Path, segments: Sequence[Path], examples: Sequence
     return ranges
 
 
-def ranges_of_loop(model: Any, start: Path, step: Path, examples: Sequence[Example]) -> list[dict[str, Range]]:
-    """Of the start, and of the step, which is the same product in every round: its range covers them all."""
+def ranges_of_loop(
+    model: Any, start: Path, parts: Sequence[Path], examples: Sequence[Example]
+) -> list[dict[str, Range]]:
+    """Of the start, and of each part of a loop on what the rounds that run it give it. The step is the same product in every round: its
+    range covers them all. A branch runs in all rounds but the last, the classifier in the last one."""
     given = [as_arrays(example) for example in examples]
-    ranges, hidden = [find_ranges(start, given)], _run(start, given, "hidden")
-    branches, feeds = branch_weights(model), []
+    hidden, of_step, of_branch = _run(start, given, "hidden"), [], []
+    step, *heads = parts
     for number in range(steps_of(model.config).count):
-        of_branch = {name: stacked[min(number, len(stacked) - 1)].numpy() for name, stacked in branches.items()}
-        round_ = _feeds(hidden, given, **of_branch)
-        feeds += round_
-        hidden = _run(step, round_, "next_hidden")
-    return [*ranges, find_ranges(step, feeds)]
+        feeds = _feeds(hidden, given)
+        of_step += feeds
+        hidden = _run(step, feeds, "next_hidden")
+        of_branch += _feeds(hidden, given, **weights_of_branch(model, number))
+    ranges = [find_ranges(start, given), find_ranges(step, of_step)]
+    if heads:
+        branch, classifier = heads
+        ranges += [find_ranges(branch, of_branch[: -len(given)]), find_ranges(classifier, of_branch[-len(given) :])]
+    return ranges
 
 
 def _feeds(hidden: Sequence[numpy.ndarray], given: Sequence[_Arrays], **others: numpy.ndarray) -> list[_Arrays]:

@@ -53,15 +53,15 @@ def calibrate(
     """Find the earliest exits at which a classifier loses no more than it may."""
     chosen = get_task(task)
     check_data(data)
-    from hf_albert_plus.eval.metrics import first_metric
     from hf_albert_plus.eval.reporting.plots import depth_svg
+    from hf_albert_plus.eval.scoring import logits_scorer_for
 
     from ..compression.exits.stage import calibrate_exits
 
     start(threads)
     record = calibrate_exits(
         model, data=data, task=chosen, output=out, settings=settings,
-        score=lambda logits, labels: first_metric(logits.numpy(), labels, chosen), plot=depth_svg,
+        score=logits_scorer_for(task), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
         _print_exits(record.result, max_drop=settings.max_drop)
@@ -73,20 +73,30 @@ def _print_exits(result: dict[str, Any], *, max_drop: float) -> None:
     notes.print(f"were all rows to leave after layer {said}")
     *kept, depth = result["layers"]
     notes.print(f"exits kept: after layer {', '.join(map(str, kept))}")
-    if result["cost"] >= depth:
-        notes.print("[yellow]leaving saves nothing: train the exits longer, or allow a larger --max-drop[/yellow]")
-    for name in ("found_on", "others"):
-        facts = result[name]
-        if facts:
-            notes.print(
-                f"{name.replace('_', ' ')} {facts['rows']} rows: {facts['average_layers']:.2f} of {depth} layers, "
-                f"score {facts['score']:.2f} (all layers {facts['full_score']:.2f})"
-            )
-    lost = result["others"]
-    if lost and lost["full_score"] - lost["score"] > max_drop:
+    prices = ", ".join(f"{layer}: {price:.2g}" for layer, price in result["exit_costs"].items())
+    notes.print(f"a look at an exit costs, in layers, after layer {prices}")
+    found, judged = result["found_on"], result["cross_fitted"]
+    notes.print(
+        f"found on {found['rows']} rows: {found['average_layers']:.2f} of {depth} layers, "
+        f"score {found['score']:.2f} (all layers {found['full_score']:.2f})"
+    )
+    interval = judged["drop_interval"]
+    between = "" if interval is None else f", 95 % from {interval[0]:.2f} to {interval[1]:.2f}"
+    notes.print(
+        f"cross-fitted in {judged['folds']} folds: {judged['average_layers']:.2f} of {depth} layers, "
+        f"score {judged['score']:.2f}, {judged['drop']:.2f} points lost{between}"
+    )
+    _, lost, layers = judged["tried"][0]
+    loses = f"a threshold that may lose --max-drop {max_drop:g} where it is found loses {lost:.2f} on other rows, with {layers:.2f} layers"
+    if judged["allowance"] is None:
         notes.print(
-            f"[yellow]the others lose more than --max-drop {max_drop:g}: use a smaller one, or more rows[/yellow]"
+            f"[yellow]{loses}, and none with a smaller drop saves layers and holds: with the threshold that is written, no row leaves. "
+            "Train the exits longer, use more rows, or allow a larger --max-drop[/yellow]"
         )
+    elif judged["allowance"] < max_drop:
+        notes.print(f"{loses}: the one that is written may lose {judged['allowance']:g}")
+    if result["cost"] >= depth and judged["allowance"] is not None:
+        notes.print("[yellow]leaving saves nothing: train the exits longer, or allow a larger --max-drop[/yellow]")
 
 
 @with_settings

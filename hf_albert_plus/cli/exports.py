@@ -31,15 +31,20 @@ def export(
 ) -> None:
     """Export a model to ONNX, OpenVINO, TensorRT or Triton, verified and counted."""
     start(threads)
-    from hf_albert_plus.eval.scoring import scorer_for
+    from hf_albert_plus.eval.scoring import logits_scorer_for, scorer_for
     from hf_albert_plus.export.stage import export as stage
 
     settings = replace(settings, threads=threads)
     scorer = scorer_for(settings.task, settings.data) if settings.data and settings.task else None
-    record = stage(directory, to=to, output=out, settings=settings, scorer=scorer)
+    logits_scorer = logits_scorer_for(settings.task) if settings.task else None
+    record = stage(directory, to=to, output=out, settings=settings, scorer=scorer, logits_scorer=logits_scorer)
     if not as_json:
         for name, facts in record.result["exports"].items():
             notes.print(_line(name, facts), markup=False)
+            if (facts.get("cross_fitted") or {"allowance": 0})["allowance"] is None:
+                notes.print(
+                    f"[yellow]{name}: on its own logits no threshold that saves layers holds, and no row leaves[/yellow]"
+                )
     done(record, out, as_json=as_json)
 
 
@@ -65,6 +70,12 @@ def _exits_in_words(facts: dict[str, Any]) -> list[str]:
     parts = [facts["form"] + (f" ({timed})" if timed else "")]
     if "no_loop" in facts:
         parts.append(f"no loop: {facts['no_loop']}")
+    judged = facts.get("cross_fitted")
+    if judged:
+        parts.append(
+            f"threshold {facts['threshold']:.3g} found on its logits of {facts['threshold_rows']} rows "
+            f"({judged['drop']:.2f} points lost, cross-fitted)"
+        )
     return [*parts, f"{facts['rows_that_leave_alike']} of {facts['rows_compared']} rows leave as in torch"]
 
 

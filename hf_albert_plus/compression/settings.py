@@ -135,24 +135,26 @@ class CalibrateSettings:
         Option("entropy of the classes (FastBERT), confidence in one, or patience: how often it was the same."),
     ] = "entropy"
     max_drop: Annotated[float, Option("Points of the task's first metric that may be lost.")] = 0.5
-    share: Annotated[float, Option("Share of the split to find the threshold on; it is judged on the others.")] = 0.5
+    folds: Annotated[int, Option("Parts of the rows: each is judged by a threshold that the others found.")] = 5
     split: Annotated[str | None, Option("Rows that were not trained on. Default: the task's validation split.")] = None
     exit_cost: Annotated[
-        float,
-        Option("Layers that run in the time of a look at an exit: exits that don't pay for it are dropped."),
-    ] = 0.2
+        float | None,
+        Option(
+            "Layers that a look at an exit costs: one that doesn't pay for it is dropped. Default: its multiply-adds."
+        ),
+    ] = None
     keep_exits: Annotated[bool, Option("Drop no exit: a loop needs them at even distances.")] = False
     max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
     batch_size: Annotated[int, PythonOnly("it changes no outcome")] = 64
-    seed: Annotated[int, Option("Seed of the rows.")] = 42
+    seed: Annotated[int, Option("Seed of the folds.")] = 42
 
     def __post_init__(self) -> None:
         check_known(self, criterion=get_args(Kind))
         check_values(
             self,
             ("max_drop", 0 <= self.max_drop <= 100, "from 0 to 100 points", "0.5"),
-            ("exit_cost", 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
-            ("share", 0 < self.share <= 1, "a share above 0, at most 1", "0.5"),
+            ("exit_cost", self.exit_cost is None or 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
+            ("folds", 2 <= self.folds <= 1000, "from 2 to 1,000", "5"),
             ("batch_size", 1 <= self.batch_size <= 1 << 24, "at least 1 and at most 16,777,216", "64"),
             ("max_length", 4 <= self.max_length <= 1 << 20, "at least 4 and at most 1,048,576", "128"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),

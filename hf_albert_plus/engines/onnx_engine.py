@@ -101,6 +101,12 @@ class ExitEngine(OnnxEngine):
     facts = ("layers",)
     threshold: float | None = None
 
+    @property
+    def own_threshold(self) -> float:
+        """The graph's own threshold: that of the config in exports from before graphs said theirs."""
+        said = self.session.get_modelmeta().custom_metadata_map.get(THRESHOLD)
+        return self.config.exit_threshold if said is None else float(said)
+
     def run(self, tensors: dict[str, torch.Tensor]) -> ModelOutput:
         feed = {name: tensor.numpy() for name, tensor in tensors.items()}
         if self.threshold is not None:

@@ -14,6 +14,7 @@ from ..checkpoints import open_as_trained
 from ..compression.exits.criteria import Criterion
 from ..compression.quantisation.scheme import read_scheme
 from ..engines.artefacts import WEIGHTS
+from ..engines.onnx_engine import ExitEngine
 from ..engines.parity import cases, check_parity, compare_exits, differences
 from ..engines.text_classifier import TextClassifier
 from ..engines.torch_engine import fake_quantise
@@ -83,8 +84,8 @@ def _compare(model: TextClassifier, weights: PreTrainedModel, directory: Path) -
     """
     runtime, config, engine = model.engine.runtime, weights.config, model.engine
     checked = cases(weights, model.tokenizer)
-    if runtime.leaves_early:
-        compare_exits(weights, engine, checked, Criterion(config.exit_criterion, config.exit_threshold))
+    if isinstance(engine, ExitEngine):
+        compare_exits(weights, engine, checked, Criterion(config.exit_criterion, engine.own_threshold))
         return
     if runtime.as_trained and read_scheme(directory) is not None:
         fake_quantise(weights, directory)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from hf_albert_plus.batch_scoring.settings import ScoreSettings
+from hf_albert_plus.bootstrap import percentile_interval
 from hf_albert_plus.cli.console import print_rows, printable
 from hf_albert_plus.cli.pipeline import RunSettings
 from hf_albert_plus.distillation.methods import get_method
@@ -15,7 +16,7 @@ from hf_albert_plus.distillation.phases import Layers
 from hf_albert_plus.distillation.settings import AugmentSettings
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import parse_batching
-from hf_albert_plus.eval.metrics import METRICS, compute_metrics, percentile_interval
+from hf_albert_plus.eval.metrics import METRICS, compute_metrics
 from hf_albert_plus.eval.settings import BenchSettings, EvalSettings, PlanSettings, ServedSettings
 from hf_albert_plus.eval.targets import parse_shapes
 from hf_albert_plus.pretraining.settings import published_learning_rate

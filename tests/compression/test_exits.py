@@ -156,15 +156,18 @@ def held_out(*, knows=(0.5, 1.5, 2.5, 3.0)):
 def test_calibration_finds_what_a_search_over_everything_does(kind, max_drop, exit_cost):
     logits, score = held_out()
     layers = T([2.0, 4.0, 6.0, 8.0]).double()
-    result = calibrate(logits, layers=layers.tolist(), kind=kind, score=score, max_drop=max_drop, exit_cost=exit_cost)
+    costs = T([0.5, 1.0, 2.0]).double() * exit_cost
+    result = calibrate(
+        logits, layers=layers.tolist(), kind=kind, score=score, max_drop=max_drop, exit_costs=costs.tolist()
+    )
 
     def run(kept, criterion):
         """Score, layers, and those with what is paid for every exit looked at."""
-        kept = [*kept, 3]
+        looked_at, kept = list(kept), [*kept, 3]
         taken = taken_exits(logits[kept], criterion)
-        looks = taken.clamp(max=len(kept) - 2) + 1
+        paid = [costs[looked_at[: exit_ + 1]].sum().item() for exit_ in taken]
         depths = layers[kept][taken].mean().item()
-        return score(logits[kept][taken, torch.arange(150)]), depths, depths + exit_cost * looks.double().mean().item()
+        return score(logits[kept][taken, torch.arange(150)]), depths, depths + sum(paid) / 150
 
     # A threshold at what some exit says of some row, never or always: any other does what one of these does.
     measure = {"entropy": normalised_entropy, "confidence": confidence}.get(kind)
@@ -188,18 +191,18 @@ def test_exits_that_do_not_pay_are_dropped():
     """Of three, one knows as little as a coin, and one less than that before it."""
     logits, score = held_out(knows=(0.0, 2.5, 0.5, 3.0))
     rule = {"layers": (2, 4, 6, 8), "kind": "entropy", "score": score, "max_drop": 0.5}
-    assert calibrate(logits, **rule, exit_cost=0).kept == (1,)
+    assert calibrate(logits, **rule, exit_costs=(0, 0, 0)).kept == (1,)
     # The dearer a look, the fewer.
     rising, points = held_out(knows=(1.5, 2.0, 2.5, 3.0))
-    free, dear = (calibrate(rising, **{**rule, "score": points}, exit_cost=cost).kept for cost in (0.0, 2.0))
+    free, dear = (calibrate(rising, **{**rule, "score": points}, exit_costs=[cost] * 3).kept for cost in (0.0, 2.0))
     assert (free, dear) == ((0, 1, 2), (0, 2))
-    assert calibrate(logits, **rule, exit_cost=0, keep_exits=True).kept == (0, 1, 2)
+    assert calibrate(logits, **rule, exit_costs=(0, 0, 0), keep_exits=True).kept == (0, 1, 2)
     # Exits that are sure and wrong leave no threshold; without them there is one.
     wrong = torch.where(logits[-1].argmax(-1, keepdim=True) == T([0, 1]), -500.0, 500.0).double()
     logits, score = held_out(knows=(0.0, 0.0, 2.9, 3.0))
     for count in (1, 2):
         calibration = calibrate(
-            torch.stack([*[wrong] * count, *logits[count:]]), **{**rule, "score": score}, exit_cost=0
+            torch.stack([*[wrong] * count, *logits[count:]]), **{**rule, "score": score}, exit_costs=(0, 0, 0)
         )
         assert not set(calibration.kept) & set(range(count))
         assert calibration.best.average_layers < 8
@@ -208,7 +211,7 @@ def test_exits_that_do_not_pay_are_dropped():
 @pytest.mark.parametrize("kind", ["entropy", "patience"])
 def test_where_leaving_saves_nothing_all_exits_stay(kind):
     logits, score = held_out(knows=(0.0, 0.0, 0.0, 3.0))
-    calibration = calibrate(logits, layers=(2, 4, 6, 8), kind=kind, score=score, max_drop=0.0, exit_cost=0.5)
+    calibration = calibrate(logits, layers=(2, 4, 6, 8), kind=kind, score=score, max_drop=0.0, exit_costs=[0.5] * 3)
     assert calibration.kept == (0, 1, 2)
     assert calibration.best.cost >= 8
 
@@ -234,7 +237,7 @@ def test_what_cannot_leave_is_told_so():
         run_with_exits(model, Criterion("entropy", 0.5), **batch_of(model))
     for name, message in (
         ("max_drop", "--max-drop must be at least 0 points"),
-        ("exit_cost", "--exit-cost must be at least 0 layers"),
+        ("exit_costs", "--exit-cost must be at least 0 layers"),
     ):
         with pytest.raises(InvalidInput, match=f"{message}, got -1"):
             calibrate(
@@ -242,7 +245,7 @@ def test_what_cannot_leave_is_told_so():
                 layers=(1, 2),
                 kind="entropy",
                 score=lambda _: 0.0,
-                **{"max_drop": 1, "exit_cost": 0, name: -1},
+                **{"max_drop": 1, "exit_costs": [0], name: [-1] if name == "exit_costs" else -1},
             )
 
 
@@ -341,7 +344,7 @@ def test_exits_that_are_wrong_and_sure_are_told_of():
         with pytest.raises(
             InvalidInput, match=f"some threshold of {kind} must lose at most 0.5 points, got 100.00 lost"
         ):
-            calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5, exit_cost=0)  # fmt: skip
+            calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5, exit_costs=[0])  # fmt: skip
 
 
 @pytest.mark.parametrize("masked", [True, False])

@@ -47,7 +47,7 @@ def exits_dir(with_exits, data_dir):
 
 
 @pytest.mark.parametrize("criterion", ["entropy", "patience"])
-def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, data_dir, criterion, tmp_path):
+def test_a_threshold_is_found_on_all_rows_and_judged_by_folds(with_exits, data_dir, criterion, tmp_path):
     """Against scikit-learn and a run of torch's exits over the same rows."""
     folder, _ = with_exits
     invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--criterion", criterion, "--max-drop",
@@ -59,17 +59,19 @@ def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, da
     rows = encode(load_split(str(data_dir), task, "validation"), task, tokenizer, max_length=32)
     labels = numpy.asarray(rows["labels"][:])
     logits_JBC = exit_logits(model, rows.remove_columns(["labels", "length"]), tokenizer, 7)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(42)).numpy()
-    halves = {"found_on": order[: round(len(labels) / 2)], "others": order[round(len(labels) / 2) :]}
-    rule = Criterion(criterion, result["threshold"])
-    for name, chosen in halves.items():
-        taken = taken_exits(logits_JBC[:, chosen], rule)
-        said = logits_JBC[taken, torch.from_numpy(chosen)].argmax(-1).numpy()
-        assert result[name]["score"] == pytest.approx(100 * accuracy_score(labels[chosen], said))
-        layers = torch.tensor(result["layers"], dtype=torch.float64)[taken]
-        assert result[name]["average_layers"] == pytest.approx(float(layers.mean()), abs=1e-4)
-        assert sum(result[name]["leave_at"].values()) == result[name]["rows"] == len(chosen)
-    assert result["found_on"]["score"] >= result["found_on"]["full_score"] - 3 - 1e-9
+    found, judged = result["found_on"], result["cross_fitted"]
+    taken = taken_exits(logits_JBC, Criterion(criterion, result["threshold"]))
+    said = logits_JBC[taken, torch.arange(len(labels))].argmax(-1).numpy()
+    assert found["score"] == pytest.approx(100 * accuracy_score(labels, said))
+    layers = torch.tensor(result["layers"], dtype=torch.float64)[taken]
+    assert found["average_layers"] == pytest.approx(float(layers.mean()), abs=1e-4)
+    assert sum(found["leave_at"].values()) == found["rows"] == judged["rows"] == len(labels)
+    assert found["score"] >= found["full_score"] - 3 - 1e-9
+    assert judged["drop"] <= 3
+    assert judged["folds"] == 5
+    low, high = judged["drop_interval"]
+    assert low <= judged["drop"] <= high
+    assert list(result["exit_costs"]) == [str(layer) for layer in result["layers"][:-1]]
     for layer, logits_BC in zip(result["layers"], logits_JBC, strict=True):
         expected = 100 * accuracy_score(labels, logits_BC.argmax(-1).numpy())
         assert result["score_of_exit"][str(layer)] == pytest.approx(expected)
@@ -78,7 +80,9 @@ def test_thresholds_are_found_on_one_half_and_judged_on_the_other(with_exits, da
     depths = [layers for _, layers, _ in result["curve"]]
     assert depths == sorted(depths)
     svg = (tmp_path / "c" / "score_by_depth.svg").read_text()
-    assert all(f">{text}</text>" in svg for text in ("all layers", f"threshold {result['threshold']:.3g}"))
+    assert all(
+        f">{text}</text>" in svg for text in ("all layers", f"threshold {result['threshold']:.3g}", "on other rows")
+    )
     weights = AlbertPlusForSequenceClassification.from_pretrained(folder / "exits").state_dict()
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
 
@@ -122,9 +126,8 @@ def threshold_between(model, tokenizer, texts: list[str]) -> tuple[float, list[s
 
 def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_path):
     folder, form = with_exits
-    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100, "--share", 1,
+    invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100,
            "--keep-exits", "--max-length", 32, "--out", tmp_path / "c")  # fmt: skip
-    assert read_record(tmp_path / "c").result["others"] is None
     config = json.loads((tmp_path / "c" / "config.json").read_text())
     model = AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "c").eval()
     tokenizer = load_tokenizer(tmp_path / "c", model.config)
@@ -151,9 +154,11 @@ def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_pat
     assert ("no_loop" in exports["onnx-exits"]) == (form == "segments")
     assert exports["onnx-exits"]["rows_that_leave_alike"] == exports["onnx-exits"]["rows_compared"] > 10
     int8 = exports["onnx-int8-exits"]
-    products = ["classifier", "narrow_weight", "query_weight", "key_weight", "value_weight", "output_weight", "dense_weight",
+    products = ["narrow_weight", "query_weight", "key_weight", "value_weight", "output_weight", "dense_weight",
                 "classifier_weight"] if form == "loop" else []  # fmt: skip
     kept = [f"exits.{name}" for name in products]
+    assert int8["threshold_found_on"] == "the model's logits in torch, by albert-plus calibrate"
+    assert {facts["threshold"] for facts in exports.values()} == {threshold}
     assert int8["kept_fp32"] == kept
     assert int8["quantised_products"] == int8["weight_products"] - len(kept) > 6
     engine = Engine.load(tmp_path / "e", "onnx-exits", threads=1)
@@ -245,8 +250,10 @@ def test_what_has_no_exits_or_no_threshold_is_told_so(classifier_dir, with_exits
         invoke("export", folder / "exits", "--to", "onnx-int8-exits", "--out", tmp_path / "e")
     with pytest.raises(InvalidInput, match="--max-drop must be from 0 to 100 points"):
         CalibrateSettings(max_drop=-1)
-    with pytest.raises(InvalidInput, match="--share must be a share above 0"):
-        CalibrateSettings(share=0)
+    with pytest.raises(InvalidInput, match="--folds must be from 2 to 1,000"):
+        CalibrateSettings(folds=1)
+    with pytest.raises(InvalidInput, match="--folds 900 need at least 1800 rows .* use fewer --folds, or more rows"):
+        invoke("calibrate", "--model", folder / "exits", *words, "--folds", 900)
     assert not list(tmp_path.iterdir())
 
 

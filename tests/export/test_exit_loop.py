@@ -1,26 +1,31 @@
 """Encoders with exits as one ONNX graph, a Loop or a row of Ifs, in onnxruntime against torch's exits: row by row, exit layer by exit
 layer."""
 
+import json
+from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import numpy
 import onnx
+import onnxruntime
 import pytest
 import torch
 
 from hf_albert_plus.compression.exits.criteria import Criterion, confidence, normalised_entropy, taken_exits
 from hf_albert_plus.engines.onnx_engine import THRESHOLD, open_session
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.export.exits.exit_graph import assemble_loop, assemble_segments
+from hf_albert_plus.export.exits.exit_loop import assemble_loop
 from hf_albert_plus.export.exits.exit_parts import (
     Steps,
-    branch_weights,
+    export_loop,
     export_segments,
     export_start,
-    export_step,
     steps_of,
+    weights_of_branch,
 )
 from hf_albert_plus.export.exits.exit_ranges import ranges_of_loop, ranges_of_segments
+from hf_albert_plus.export.exits.exit_segments import assemble_segments
 from hf_albert_plus.export.precision.int8 import quantise
 from tests.support.exits import all_exits, batch_of, classifier
 from tests.support.ranges import random_examples
@@ -63,7 +68,7 @@ def export(tmp_path_factory):
         model, directory = classifier(**{**GRID, **SEGMENTED}[name]), tmp_path_factory.mktemp("exits")
         start = export_start(model, directory / "start.onnx")
         if name in GRID:
-            return model, start, export_step(model, directory / "step.onnx"), assemble_loop
+            return model, start, export_loop(model, directory), assemble_loop
         return model, start, export_segments(model, directory), assemble_segments
 
     return traced
@@ -125,8 +130,8 @@ def test_the_graph_says_what_torch_says(exported, kind, shape):
 
 
 def test_the_body_stores_the_blocks_once(loop):
-    model, start, step = loop
-    proto = assemble_loop(start, step, model, kind="entropy", threshold=0.5)
+    model, start, parts = loop
+    proto = assemble_loop(start, parts, model, kind="entropy", threshold=0.5)
     (loop,) = (node for node in proto.graph.node if node.op_type == "Loop")
     (body,) = (attribute.g for attribute in loop.attribute)
     # Which head a column of a branch is of.
@@ -136,17 +141,45 @@ def test_the_body_stores_the_blocks_once(loop):
     assert {node.domain for node in (*proto.graph.node, *body.node)} == {""}
 
 
+@pytest.mark.parametrize("name", ["branches", "branches, two layers a step"])
+@pytest.mark.parametrize("is_int8", [False, True])
+def test_the_last_round_runs_the_classifier_and_no_branch(name, is_int8, export, tmp_path):
+    """By the nodes that onnxruntime ran: with a threshold that nobody leaves at, a branch a round but the last."""
+    model, start, parts, _ = export(name)
+    if is_int8:
+        start, *parts = quantised(model, start, parts, tmp_path)
+    proto = assemble_loop(start, parts, model, kind="entropy", threshold=0.0)
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session.run(None, {each: tensor.numpy() for each, tensor in inputs_of(model).items()})
+    events = [event["name"] for event in json.loads(Path(session.end_profiling()).read_text())]
+    rounds = steps_of(model.config).count
+    ran = {
+        part: Counter(each for each in events if each.startswith(f"{part}/"))
+        for part in ("step", "branch", "classifier")
+    }
+    for part, times in (("step", rounds), ("branch", rounds - 1), ("classifier", 1)):
+        assert ran[part], part
+        assert {count for each, count in ran[part].items() if each.endswith("kernel_time")} == {times}
+
+
+def quantised(model, start, parts, folder):
+    """A loop's parts in int8."""
+    ranges = ranges_of_loop(model, start, parts, random_examples(model.config))
+    for part, of_part in zip((start, *parts), ranges, strict=True):
+        counts = quantise(part, folder / part.name, ranges=of_part)
+        assert counts.quantised_products == counts.weight_products
+    return [folder / part.name for part in (start, *parts)]
+
+
 def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
     """Against the quantised step, run in turns on a row at a time."""
-    model, start, step = loop
-    ranges = ranges_of_loop(model, start, step, random_examples(model.config))
-    for part, of_part in zip((start, step), ranges, strict=True):
-        counts = quantise(part, tmp_path / part.name, ranges=of_part)
-        assert counts.quantised_products == counts.weight_products
+    model, *traced = loop
+    start, *parts = quantised(model, *traced, tmp_path)
     inputs = inputs_of(model, batch=6)
-    proto = assemble_loop(tmp_path / "start.onnx", tmp_path / "step.onnx", model, kind="entropy", threshold=0.5)
-    first, once = (open_session(tmp_path / f"{name}.onnx", threads=1) for name in ("start", "step"))
-    branches = branch_weights(model)
+    proto = assemble_loop(start, parts, model, kind="entropy", threshold=0.5)
+    first, once, *last = (open_session(path, threads=1) for path in (start, *parts))
     heads = [*(exit_.classifier for exit_ in model.exits), model.classifier]
     steps = steps_of(model.config)
     for row in range(6):
@@ -156,13 +189,19 @@ def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
         (hidden,) = first.run(None, {name: feed[name] for name in feed if name != "attention_mask"})
         said = []
         for number in range(steps.count):
-            branch = {name: stacked[min(number, len(stacked) - 1)].numpy() for name, stacked in branches.items()}
-            hidden, pooled, *branch_said = once.run(None, {"hidden": hidden, "attention_mask": mask, **branch})
-            if branch and number < steps.count - 1:
-                said.append(torch.from_numpy(branch_said[0]))
+            hidden, *pooled = once.run(None, {"hidden": hidden, "attention_mask": mask})
+            if pooled:
+                with torch.no_grad():
+                    said.append(heads[min(number, len(heads) - 1)](torch.from_numpy(*pooled)))
                 continue
-            with torch.no_grad():
-                said.append(heads[min(number, len(heads) - 1)](torch.from_numpy(pooled)))
+            branch, classifier = last
+            weights = weights_of_branch(model, number)
+            (logits,) = (
+                branch.run(None, {"hidden": hidden, "attention_mask": mask, **weights})
+                if weights
+                else classifier.run(None, {"hidden": hidden})
+            )
+            said.append(torch.from_numpy(logits))
         logits_JBC = torch.stack(said)
         threshold = between(normalised_entropy(logits_JBC))
         taken = int(taken_exits(logits_JBC, Criterion("entropy", threshold))[0])
@@ -212,10 +251,10 @@ def test_a_regression_leaves_when_its_value_stays(tmp_path):
         for exit_ in (*(each.classifier for each in model.exits), model.classifier):
             exit_.weight.mul_(0.1 / steps)
             exit_.bias.mul_(0.1 / steps)
-    start, step = export_start(model, tmp_path / "start.onnx"), export_step(model, tmp_path / "step.onnx")
+    start, parts = export_start(model, tmp_path / "start.onnx"), export_loop(model, tmp_path)
     logits_JBC = all_exits(model, inputs)
     for patience in (1, 2):
-        proto = assemble_loop(start, step, model, kind="patience", threshold=patience)
+        proto = assemble_loop(start, parts, model, kind="patience", threshold=patience)
         logits, layers = run(proto, inputs)
         taken = taken_exits(logits_JBC, Criterion("patience", patience))
         assert len(set(taken.tolist())) > 1
@@ -225,11 +264,11 @@ def test_a_regression_leaves_when_its_value_stays(tmp_path):
 
 
 def test_a_loop_and_its_segments_agree(export, tmp_path):
-    model, start, step, _ = export("pooled, two layers a step")
+    model, start, parts, _ = export("pooled, two layers a step")
     inputs = inputs_of(model, batch=12)
     threshold = between(normalised_entropy(all_exits(model, inputs)[:-1]))
     segments = export_segments(model, tmp_path)
-    once = assemble_loop(start, step, model, kind="entropy", threshold=threshold)
+    once = assemble_loop(start, parts, model, kind="entropy", threshold=threshold)
     many = assemble_segments(start, segments, model, kind="entropy", threshold=threshold)
     for one, other in zip(run(once, inputs), run(many, inputs), strict=True):
         torch.testing.assert_close(one, other, atol=2e-6, rtol=2e-5)

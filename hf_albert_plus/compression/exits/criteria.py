@@ -53,6 +53,11 @@ class Criterion:
             raise InvalidInput("a regression has no probabilities to leave by", got=self.kind, repair="use patience")
 
 
+def never_leaves(kind: Kind, *, exits: int) -> Criterion:
+    """The rule by which no row leaves at any of these exits, unless its probabilities are whole numbers."""
+    return Criterion(kind, {"entropy": 0.0, "confidence": 1.0, "patience": float(exits + 1)}[kind])
+
+
 def normalised_entropy(logits_BC: torch.Tensor) -> torch.Tensor:
     """H(p)/log C, `[B]`, from 0 to 1 (FastBERT, eq. 7)."""
     log_BC = logits_BC.log_softmax(-1)

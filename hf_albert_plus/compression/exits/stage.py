@@ -4,6 +4,7 @@ out."""
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -22,10 +23,9 @@ from ...tasks.readers import data_parent
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
 from .criteria import Criterion, taken_exits
-from .thresholds import calibrate
-
-# Points of logits `[B, C]` and labels.
-Score = Callable[[torch.Tensor, list[Any]], float]
+from .cross_fitting import CrossFitted, Score, fit_threshold
+from .prices import prices_of_exits
+from .thresholds import SearchRule
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ class CalibrationResult:
         threshold: the best threshold.
         layers: the layers that the kept exits and the classifier follow.
         cost: layers that a row runs in the mean, looks at exits included.
-        found_on: how the rows fare that the threshold was chosen on.
-        others: how the other rows fare; None where there are none.
+        found_on: how the rows fare, which the threshold was chosen on.
+        cross_fitted: how they fare with thresholds that were chosen on other rows.
+        exit_costs: layer -> what a look at its exit costs, in layers.
         score_of_exit: layer -> points of its exit alone, over all rows.
         curve: threshold, layers in the mean and points of every threshold that was tried.
         parameters: of the classifier with all exits.
@@ -66,8 +67,9 @@ class CalibrationResult:
     threshold: float
     layers: list[int]
     cost: float
-    found_on: ExitScores | None
-    others: ExitScores | None
+    found_on: ExitScores
+    cross_fitted: CrossFitted
+    exit_costs: dict[str, float]
     score_of_exit: dict[str, float]
     curve: list[list[float]]
     parameters: int
@@ -84,8 +86,8 @@ def calibrate_exits(
     score: Score,
     plot: Callable[[dict[str, Any]], str] | None = None,
 ) -> Record:
-    """Finds the exits and the threshold with which rows have least to run and lose at most `max_drop` points, drops the other exits, and
-    puts the threshold into the config, where exports with exits read it.
+    """Finds the exits and the threshold with which rows have least to run and lose at most `max_drop` points, also rows that a threshold
+    was not found on. Drops the other exits, and puts the threshold into the config, where exports with exits read it.
 
     Args:
         model: directory of a classifier with exits.
@@ -93,7 +95,7 @@ def calibrate_exits(
         plot: what came out -> an SVG of score against depth, written beside the model.
 
     Raises:
-        InvalidInput: no exits, or a criterion that the task has no numbers for.
+        InvalidInput: no exits, a criterion that the task has no numbers for, or too few rows.
     """
     if task.is_regression and settings.criterion != "patience":
         raise InvalidInput(
@@ -121,18 +123,18 @@ def calibrate_exits(
         )
         labels = rows["labels"][:]
         logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)
-        chosen, others = _halves(len(labels), settings)
         layers = [*config.exit_layers, config.num_hidden_layers]
-        chosen_labels = [labels[index] for index in chosen]
-        calibration = calibrate(
-            logits_JBC[:, chosen],
-            layers=layers,
-            kind=settings.criterion,
-            score=lambda logits_BC: score(logits_BC, chosen_labels),
+        prices = prices_of_exits(config, length=fmean(rows["length"][:]), flat=settings.exit_cost)
+        fit = fit_threshold(
+            logits_JBC,
+            labels=labels,
+            rule=SearchRule(layers, settings.criterion, prices, settings.keep_exits),
+            score=score,
             max_drop=settings.max_drop,
-            exit_cost=settings.exit_cost,
-            keep_exits=settings.keep_exits,
+            folds=settings.folds,
+            seed=settings.seed,
         )
+        calibration = fit.calibration
         copy_model(model, directory)
         if len(calibration.kept) < len(config.exit_layers):
             _drop_exits(directory, keep=calibration.kept)
@@ -147,8 +149,9 @@ def calibrate_exits(
                 threshold=criterion.threshold,
                 layers=layers,
                 cost=round(calibration.best.cost, 4),
-                found_on=_judge(logits_JBC[:, chosen], criterion, layers, score, chosen_labels),
-                others=_judge(logits_JBC[:, others], criterion, layers, score, [labels[i] for i in others]),
+                found_on=_judge(logits_JBC, criterion, layers, score, labels),
+                cross_fitted=fit.cross_fitted,
+                exit_costs={str(layer): price for layer, price in zip(config.exit_layers, prices, strict=True)},
                 score_of_exit=alone,
                 curve=[[each.criterion.threshold, each.average_layers, each.score] for each in calibration.trials],
                 parameters=classifier.num_parameters(),
@@ -190,19 +193,10 @@ def _drop_exits(directory: Path, *, keep: Sequence[int]) -> None:
     model.save_pretrained(directory)
 
 
-def _halves(count: int, settings: CalibrateSettings) -> tuple[list[int], list[int]]:
-    """Rows to find the threshold on, and the others."""
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(settings.seed)).tolist()
-    size = max(1, round(settings.share * count))
-    return sorted(order[:size]), sorted(order[size:])
-
-
 def _judge(
     logits_JBC: torch.Tensor, criterion: Criterion, layers: list[int], score: Score, labels: list[Any]
-) -> ExitScores | None:
-    """Score and depth with the threshold, and without; None of no rows."""
-    if not labels:
-        return None
+) -> ExitScores:
+    """Score and depth with the threshold, and without."""
     taken_B = taken_exits(logits_JBC, criterion)
     return ExitScores(
         rows=len(labels),

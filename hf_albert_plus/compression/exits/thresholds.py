@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from ...errors import InvalidInput
-from ...records.progress import bar
 from ..settings import Kind
-from .criteria import Criterion, confidence, normalised_entropy, taken_exits
+from .criteria import Criterion, confidence, never_leaves, normalised_entropy, taken_exits
 
 # Thresholds that are tried, at evenly spread shares of what the rows say.
 _TRIED = 200
@@ -50,6 +49,112 @@ class Calibration:
     trials: tuple[ThresholdTrial, ...]
 
 
+@dataclass(frozen=True)
+class SearchRule:
+    """What thresholds are searched by.
+
+    Attributes:
+        layers: the layer that each exit follows, and the last one.
+        exit_costs: layers that a row could run in the time of a look, for each exit.
+        keep_exits: drop none.
+    """
+
+    layers: Sequence[int]
+    kind: Kind
+    exit_costs: Sequence[float]
+    keep_exits: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.exit_costs) != len(self.layers) - 1:
+            raise ValueError(f"{len(self.exit_costs)} costs of {len(self.layers) - 1} exits")
+        if min(self.exit_costs, default=0.0) < 0:
+            raise InvalidInput(
+                "--exit-cost must be at least 0 layers", got=min(self.exit_costs), repair="use --exit-cost 0.5"
+            )
+
+
+class ThresholdSearch:
+    """Thresholds on one set of rows. What each of them does is measured once, however much may be lost.
+
+    Args:
+        logits_JBC: what every exit and the last layer say of the rows.
+        score: points of the logits `[B, C]` that the rows leave with.
+    """
+
+    def __init__(self, logits_JBC: torch.Tensor, rule: SearchRule, score: Callable[[torch.Tensor], float]):
+        self.logits_JBC, self.rule, self.score = logits_JBC, rule, score
+        self.full_score = score(logits_JBC[-1])
+        self.all_exits = tuple(range(len(logits_JBC) - 1))
+        self._trials: dict[tuple[int, ...], list[ThresholdTrial]] = {}
+
+    def best(self, max_drop: float) -> Calibration:
+        """The threshold with the least to run in the mean, among those that lose at most `max_drop` points, which may be below 0. An
+        exit without which there is no more to run is dropped, the worst first: it is sure where it is wrong, or few leave by it.
+        Where leaving saves nothing, all stay.
+
+        Raises:
+            InvalidInput: no threshold loses as little.
+        """
+        least = self.full_score - max_drop - _ROUNDING
+
+        def rank(trial: ThresholdTrial) -> tuple[bool, float, float]:
+            """Lower is better: those that hold by what they cost, the others by what they lose."""
+            return (True, -trial.score, 0.0) if trial.score < least else (False, trial.cost, -trial.score)
+
+        def of(kept: tuple[int, ...]) -> Calibration:
+            return self._calibration(kept, best=min(self._tried(kept), key=rank))
+
+        result = with_all = of(self.all_exits)
+        while len(result.kept) > 1 and not self.rule.keep_exits:
+            fewer = [of(tuple(exit_ for exit_ in result.kept if exit_ != dropped)) for dropped in result.kept]
+            offer = min(fewer, key=lambda each: rank(each.best))
+            fails, value, _ = rank(result.best)
+            if rank(offer.best) > (fails, value + _ROUNDING, 0.0):
+                break
+            result = offer
+        if result.best.score < least:
+            # So sure that their probabilities are whole numbers, exits leave at any threshold.
+            raise InvalidInput(
+                f"some threshold of {self.rule.kind} must lose at most {max_drop:g} points",
+                got=f"{self.full_score - result.best.score:.2f} lost by the best",
+                repair="use --criterion patience, allow a larger --max-drop, or train the exits longer",
+            )
+        saves = result.best.cost < self.rule.layers[-1]
+        return result if saves or with_all.best.score < least else with_all
+
+    def never(self) -> Calibration:
+        """The threshold that no row leaves by, with all exits."""
+        trials, never = self._tried(self.all_exits), never_leaves(self.rule.kind, exits=len(self.all_exits))
+        return self._calibration(self.all_exits, best=next(each for each in trials if each.criterion == never))
+
+    def _calibration(self, kept: tuple[int, ...], *, best: ThresholdTrial) -> Calibration:
+        rising = sorted(self._tried(kept), key=lambda trial: trial.average_layers)
+        return Calibration(kept, best=best, full_score=self.full_score, trials=tuple(rising))
+
+    def _tried(self, kept: tuple[int, ...]) -> list[ThresholdTrial]:
+        """What every threshold worth trying does where these exits are all."""
+        if kept not in self._trials:
+            self._trials[kept] = self._try_all(kept)
+        return self._trials[kept]
+
+    def _try_all(self, kept: tuple[int, ...]) -> list[ThresholdTrial]:
+        logits_KBC = self.logits_JBC[[*kept, len(self.logits_JBC) - 1]]
+        exactly: Any = {"dtype": torch.float64, "device": logits_KBC.device}
+        layers, costs = self.rule.layers, [self.rule.exit_costs[exit_] for exit_ in kept]
+        depths_K = torch.tensor([*(layers[exit_] for exit_ in kept), layers[-1]], **exactly)
+        # Who comes to the last layer has looked at every exit.
+        looks_K = torch.tensor([*costs, 0.0], **exactly).cumsum(0)
+        rows_B = torch.arange(logits_KBC.shape[1], device=logits_KBC.device)
+        trials = []
+        for threshold in _thresholds(logits_KBC, self.rule.kind):
+            criterion = Criterion(self.rule.kind, threshold)
+            taken_B = taken_exits(logits_KBC, criterion)
+            average = float(depths_K[taken_B].mean())
+            cost = average + float(looks_K[taken_B].mean())
+            trials.append(ThresholdTrial(criterion, average, cost, self.score(logits_KBC[taken_B, rows_B])))
+        return trials
+
+
 def calibrate(
     logits_JBC: torch.Tensor,
     *,
@@ -57,85 +162,18 @@ def calibrate(
     kind: Kind,
     score: Callable[[torch.Tensor], float],
     max_drop: float,
-    exit_cost: float,
+    exit_costs: Sequence[float],
     keep_exits: bool = False,
 ) -> Calibration:
-    """The threshold with the least to run in the mean, among those that lose at most `max_drop` points. An exit without which there is
-    no more to run is dropped, the worst first: it is sure where it is wrong, or few leave by it. Where leaving saves nothing, all stay.
-
-    Args:
-        logits_JBC: what every exit and the last layer say of held-out rows.
-        layers: the layer that each of them follows.
-        score: points of the logits `[B, C]` that the rows leave with.
-        exit_cost: layers that a row could run in the time of a look at an exit.
-        keep_exits: drop none.
+    """The best threshold on held-out rows, as `ThresholdSearch.best` finds it.
 
     Raises:
         InvalidInput: a drop or a cost below 0, or no threshold that loses as little.
     """
-    for name, unit, value in (("--max-drop", "points", max_drop), ("--exit-cost", "layers", exit_cost)):
-        if value < 0:
-            raise InvalidInput(f"{name} must be at least 0 {unit}", got=value, repair=f"use {name} 0.5")
-    full = score(logits_JBC[-1])
-
-    def loses_more(trial: ThresholdTrial) -> bool:
-        return trial.score < full - max_drop - _ROUNDING
-
-    def rank(trial: ThresholdTrial) -> tuple[bool, float, float]:
-        """Lower is better: those that hold by what they cost, the others by what they lose."""
-        return (True, -trial.score, 0.0) if loses_more(trial) else (False, trial.cost, -trial.score)
-
-    def search(kept: tuple[int, ...]) -> Calibration:
-        trials = _try_all(logits_JBC, layers=layers, kept=kept, kind=kind, score=score, exit_cost=exit_cost)
-        progress.update()
-        rising = sorted(trials, key=lambda trial: trial.average_layers)
-        return Calibration(kept, best=min(trials, key=rank), full_score=full, trials=tuple(rising))
-
-    everything = tuple(range(len(logits_JBC) - 1))
-    searches = 1 if keep_exits else len(everything) * (len(everything) + 1) // 2
-    with bar(total=searches, description="thresholds") as progress:
-        result = with_all = search(everything)
-        while len(result.kept) > 1 and not keep_exits:
-            fewer = [search(tuple(exit_ for exit_ in result.kept if exit_ != dropped)) for dropped in result.kept]
-            offer = min(fewer, key=lambda each: rank(each.best))
-            fails, value, _ = rank(result.best)
-            if rank(offer.best) > (fails, value + _ROUNDING, 0.0):
-                break
-            result = offer
-    if loses_more(result.best):
-        # So sure that their probabilities are whole numbers, exits leave at any threshold.
-        raise InvalidInput(
-            f"some threshold of {kind} must lose at most {max_drop:g} points",
-            got=f"{full - result.best.score:.2f} lost by the best",
-            repair="use --criterion patience, allow a larger --max-drop, or train the exits longer",
-        )
-    saves = result.best.cost < layers[-1]
-    return result if saves or loses_more(with_all.best) else with_all
-
-
-def _try_all(
-    logits_JBC: torch.Tensor,
-    *,
-    layers: Sequence[int],
-    kept: tuple[int, ...],
-    kind: Kind,
-    score: Callable[[torch.Tensor], float],
-    exit_cost: float,
-) -> list[ThresholdTrial]:
-    """What every threshold worth trying does where these exits are all."""
-    logits_KBC = logits_JBC[[*kept, len(logits_JBC) - 1]]
-    exactly: Any = {"dtype": torch.float64, "device": logits_JBC.device}
-    depths_K = torch.tensor([*(layers[exit_] for exit_ in kept), layers[-1]], **exactly)
-    looks_K = torch.arange(1, len(depths_K) + 1, **exactly).clamp(max=len(kept))
-    rows_B = torch.arange(logits_KBC.shape[1], device=logits_JBC.device)
-    trials = []
-    for threshold in _thresholds(logits_KBC, kind):
-        criterion = Criterion(kind, threshold)
-        taken_B = taken_exits(logits_KBC, criterion)
-        average = float(depths_K[taken_B].mean())
-        cost = average + exit_cost * float(looks_K[taken_B].mean())
-        trials.append(ThresholdTrial(criterion, average, cost, score(logits_KBC[taken_B, rows_B])))
-    return trials
+    if max_drop < 0:
+        raise InvalidInput("--max-drop must be at least 0 points", got=max_drop, repair="use --max-drop 0.5")
+    rule = SearchRule(layers, kind, exit_costs, keep_exits)
+    return ThresholdSearch(logits_JBC, rule, score).best(max_drop)
 
 
 def _thresholds(logits_JBC: torch.Tensor, kind: Kind) -> list[float]:
