@@ -85,7 +85,7 @@ class InvarianceSettings:
 
     rows: Annotated[int | None, Option("Texts to ask for, the first of the split. Default: all.")] = None
     batches: Annotated[tuple[int, ...], Option("Texts of a batch; repeat for several.")] = (32, 256)
-    padded_to: Annotated[int, Option("Tokens that every text is padded to once more.")] = 128
+    padded_to: Annotated[int, Option("Tokens that every text is padded to once more, or the longest text.")] = 128
     clients: Annotated[int, Option("Clients that ask a server at a time; 0 for no server.")] = 32
 
     def __post_init__(self) -> None:

@@ -44,6 +44,7 @@ class Comparison:
         source: the model directory or variant.
         model: class of the peers' baseline.
         not_built: peer -> the reason.
+        times_as_long_beside_another: shape -> how many times as long the baseline's calls take beside a process that takes a core.
     """
 
     kind: Literal["peers", "passes", "self-check", "cuda"]
@@ -53,6 +54,7 @@ class Comparison:
     loads: list[str]
     rows: Sequence[ComparedRow]
     not_built: dict[str, str] | None = field(default=None, metadata=IF_KNOWN)
+    times_as_long_beside_another: dict[str, float] | None = field(default=None, metadata=IF_KNOWN)
     gpu: str | None = field(default=None, metadata=IF_KNOWN)
     peak_device_mb: float | None = field(default=None, metadata=IF_KNOWN)
     environment: Environment

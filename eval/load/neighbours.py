@@ -3,7 +3,7 @@ load."""
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import torch
 
 from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.engines.batching import pad_rows
-from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answers_in_batches, padded_to
+from hf_albert_plus.engines.invariance import BatchEffect, Pad, answers_alone, answers_in_batches, padded_to
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.engines.text_answers import Text, scores_of
 from hf_albert_plus.engines.text_classifier import TextClassifier
@@ -24,6 +24,7 @@ from hf_albert_plus.eval.metrics import first_metric
 from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
+from hf_albert_plus.tasks.glue import Task
 
 _PIPELINE_BATCH = 32
 _LONGEST_REQUEST = 32
@@ -56,7 +57,6 @@ class Neighbours:
 
     Attributes:
         rows_of_split: how many texts were asked, of how many there are.
-        padded_to: tokens of the way that is padded.
         clients: that ask the server at a time; None without one.
     """
 
@@ -64,7 +64,6 @@ class Neighbours:
     task: str
     data: str
     rows_of_split: tuple[int, int]
-    padded_to: int
     clients: int | None = field(default=None, metadata=IF_KNOWN)
     baseline: str
     rows: Sequence[NeighboursRow]
@@ -92,33 +91,15 @@ def bench_invariance(
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))
     texts = [traffic.text(number) for number in range(count)]
     asked = _Asked(texts, traffic.rows["label"][:count], settings, cores)
-    order = [baseline, *(target for target in targets if target.label != baseline.label)]
-    rows, padded, expected = {}, 0, None
-    for target in order:
-        classifier = TextClassifier(target.directory, target.runtime, cores=cores, max_length=None)
-        check_label_order(classifier.engine.config, task, option=str(target.directory))
-        alone, ways, in_batches, padded = _ask(target, classifier, asked)
-        expected = alone if expected is None else expected
-        score = None if min(asked.labels) < 0 else first_metric(_stacked(alone), asked.labels, task)
-        rows[target.label] = NeighboursRow(
-            label=target.label,
-            file_bytes=sum(path.stat().st_size for path in weight_files(classifier.engine.file)),
-            score=score,
-            score_in_batches=None if score is None else first_metric(_stacked(in_batches), asked.labels, task),
-            cosine=_cosine(_stacked(alone), _stacked(expected)),
-            other_predictions=None
-            if task.is_regression
-            else BatchEffect.of(expected, alone, has_classes=True).changed_predictions,
-            ways=ways,
-        )
+    expected = _answer_alone(baseline, asked)
+    rows = [_row(target, asked, expected, task=task) for target in targets]
     return Neighbours(
         task=task.name,
         data=traffic.data,
         rows_of_split=(count, len(traffic.rows)),
-        padded_to=padded,
         clients=settings.clients or None,
         baseline=baseline.label,
-        rows=[rows[target.label] for target in targets],
+        rows=rows,
         environment=Environment.here(threads=cores),
     )
 
@@ -133,35 +114,59 @@ class _Asked:
     cores: int
 
 
-def _ask(
-    target: Target, classifier: TextClassifier, asked: _Asked
-) -> tuple[list[torch.Tensor], dict[str, BatchEffect], list[torch.Tensor], int]:
-    """What a target says of each text alone, how far each other way lies from it, the answers in the first of them, and the padding."""
-    rows: list[Any] = classifier.encode(asked.texts).rows
-    settings, engine, tokenizer = asked.settings, classifier.engine, classifier.tokenizer
-    longest = max(min(settings.padded_to, classifier.facts.max_length), *(len(row["input_ids"]) for row in rows))
+def _open(target: Target, asked: _Asked) -> tuple[TextClassifier, list[Any]]:
+    """A target, and the texts in its tokens."""
+    classifier = TextClassifier(target.directory, target.runtime, cores=asked.cores, max_length=None)
+    return classifier, classifier.encode(asked.texts).rows
 
-    def pad(some: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        return pad_rows(some, tokenizer)
 
-    def compare(answers: Sequence[torch.Tensor]) -> BatchEffect:
-        return BatchEffect.of(alone, answers, has_classes=len(classifier.facts.labels) > 1)
+def _answer_alone(target: Target, asked: _Asked) -> list[torch.Tensor]:
+    classifier, rows = _open(target, asked)
+    return answers_alone(
+        classifier.engine, rows, pad=_pad_with(classifier), description=f"{target.label}: each text alone"
+    )
 
-    alone = answers_alone(engine, rows, pad=pad, description=f"{target.label}: alone")
+
+def _pad_with(classifier: TextClassifier) -> Pad:
+    return lambda some: pad_rows(some, classifier.tokenizer)
+
+
+def _row(target: Target, asked: _Asked, expected: list[torch.Tensor], *, task: Task) -> NeighboursRow:
+    """What a target says of each text alone, and how far each other way lies from it."""
+    classifier, rows = _open(target, asked)
+    engine, pad = classifier.engine, _pad_with(classifier)
+    check_label_order(engine.config, task, option=str(target.directory))
+    has_classes = not task.is_regression
+    alone = answers_alone(engine, rows, pad=pad, description=f"{target.label}: each text alone")
     found: dict[str, list[torch.Tensor]] = {}
-    for size in settings.batches:
+    for size in asked.settings.batches:
         way = f"batches of {size}"
         found[way] = answers_in_batches(engine, rows, pad=pad, size=size, description=f"{target.label}: {way}")
-    padded: Callable[..., Any] = padded_to(longest, pad)
-    size = settings.batches[0]
+    longest = max(min(asked.settings.padded_to, classifier.facts.max_length), *(len(row["input_ids"]) for row in rows))
     found["padded"] = answers_in_batches(
-        engine, rows, pad=padded, size=size, description=f"{target.label}: padded to {longest}"
+        engine,
+        rows,
+        pad=padded_to(longest, pad),
+        size=asked.settings.batches[0],
+        description=f"{target.label}: padded to {longest}",
     )
     found["pipeline"] = _by_pipeline(classifier, asked.texts)
-    ways = {way: compare(answers) for way, answers in found.items()}
-    if settings.clients:
+    ways = {way: BatchEffect.of(alone, answers, has_classes=has_classes) for way, answers in found.items()}
+    if asked.settings.clients:
         ways["server"] = _by_server(target, classifier, asked, alone)
-    return alone, ways, found[f"batches of {size}"], longest
+    is_labelled = min(asked.labels) >= 0
+    in_batches = next(iter(found.values()))
+    return NeighboursRow(
+        label=target.label,
+        file_bytes=sum(path.stat().st_size for path in weight_files(engine.file)),
+        score=first_metric(_stacked(alone), asked.labels, task) if is_labelled else None,
+        score_in_batches=first_metric(_stacked(in_batches), asked.labels, task) if is_labelled else None,
+        cosine=_cosine(_stacked(alone), _stacked(expected)),
+        other_predictions=BatchEffect.of(expected, alone, has_classes=True).changed_predictions
+        if has_classes
+        else None,
+        ways=ways,
+    )
 
 
 def _by_pipeline(classifier: TextClassifier, texts: list[Text]) -> list[torch.Tensor]:

@@ -143,6 +143,8 @@ def self_check(
     comparison = check(parse_target(target), shapes=parsed, seconds=settings.seconds, threads=threads)
     _write(comparison, json_file)
     _print(comparison)
+    for shape, ratio in (comparison.times_as_long_beside_another or {}).items():
+        notes.print(f"{shape}: {ratio:.2f} times as long beside a process that takes a core", markup=False)
 
 
 @with_settings
