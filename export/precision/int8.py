@@ -9,7 +9,6 @@ from typing import Literal
 import onnx_ir
 
 from hf_albert_plus.compression.quantisation.rounding import Grid
-from hf_albert_plus.export.graph.tracing import INT8_PASSES
 from hf_albert_plus.export.precision.input_ranges import Range
 from hf_albert_plus.export.precision.products import QuantisedGraph
 from hf_albert_plus.export.precision.rounded_products import Rounding, Step, write_rounded
@@ -35,7 +34,7 @@ def quantise(
     ranges: Mapping[str, Range],
     form: Literal["int8", "qdq"] = "int8",
     keep_fp32: Collection[str] = (),
-    passes: Collection[str] = INT8_PASSES,
+    passes: Collection[str] | None = None,
 ) -> CalibratedGraph:
     """Quantises the weight products and embedding tables of an fp32 graph.
 
@@ -44,7 +43,7 @@ def quantise(
         ranges: of the inputs of its products, as `find_ranges` gives them.
         form: onnxruntime's own operators, or standard ones with embedding tables in fp32.
         keep_fp32: names of products to leave as they are.
-        passes: names of the graph passes to run first.
+        passes: names of the graph passes to run first, by default those that are on for the form.
 
     Raises:
         QuantisationError: another weight product stayed in fp32; the target is removed.

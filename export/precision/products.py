@@ -10,7 +10,7 @@ import onnx_ir
 
 from hf_albert_plus.errors import InvalidInput, QuantisationError, suggest
 from hf_albert_plus.export.graph.rewrites import fold_weight_transposes, separate_weights
-from hf_albert_plus.export.graph.tracing import INT8_PASSES, apply_passes
+from hf_albert_plus.export.graph.tracing import apply_passes
 
 # What the name of a product of a few channels in fp32 adds to that of the product which it completes, and with which it counts as one.
 CHANNELS = ".channels"
@@ -90,7 +90,7 @@ def float_tables(graph: onnx.GraphProto) -> list[str]:
     return sorted({node.input[0] for node in graph.node if node.op_type == "Gather" and node.input[0] in matrices})
 
 
-def prepared(source: Path, *, keep_fp32: Collection[str], passes: Collection[str] = INT8_PASSES) -> onnx_ir.Model:
+def prepared(source: Path, *, keep_fp32: Collection[str], passes: Collection[str]) -> onnx_ir.Model:
     """An fp32 graph, ready for its weights to be rounded: those of products that are kept are their own."""
     graph_model = onnx_ir.load(source)
     # A decoder that is the embedding table needs a copy of its own: one is read by rows, one by columns, in int8 both.

@@ -23,7 +23,7 @@ from hf_albert_plus.compression.quantisation.rounding import Grid, round_weight
 from hf_albert_plus.engines.artefacts import TrainedForm
 from hf_albert_plus.engines.onnx_engine import open_session
 from hf_albert_plus.export.graph.rewrites import store
-from hf_albert_plus.export.graph.tracing import INT8_PASSES, save_graph
+from hf_albert_plus.export.graph.tracing import INT8_PASSES, ROUNDED_PASSES, save_graph
 from hf_albert_plus.export.precision.input_ranges import NO_OUTLIERS, Outliers
 from hf_albert_plus.export.precision.products import CHANNELS, QuantisedGraph, check_counts, count_products, prepared
 
@@ -65,7 +65,7 @@ def write_rounded(
     *,
     form: TrainedForm,
     keep_fp32: Collection[str] = (),
-    passes: Collection[str] = INT8_PASSES,
+    passes: Collection[str] | None = None,
 ) -> QuantisedGraph:
     """Writes an fp32 graph with weights, embedding tables and the inputs of products on their grids.
 
@@ -75,12 +75,14 @@ def write_rounded(
             the steps are constants; `qdq`, standard operators around a MatMul in floating point, symmetric, embedding tables in fp32;
             `nbits`, onnxruntime's product of packed weights.
         keep_fp32: names of products to leave as they are.
-        passes: names of the graph passes to run first.
+        passes: names of the graph passes to run first, by default those that are on for the form.
 
     Raises:
         QuantisationError: another weight product stayed in fp32; the target is removed.
     """
     names = count_products(onnx.load(source).graph).fp32
+    if passes is None:
+        passes = INT8_PASSES if form == "int8" else ROUNDED_PASSES
     model = prepared(source, keep_fp32=keep_fp32, passes=passes)
     writer = RoundedProducts(model, rounding)
     write: dict[TrainedForm, Callable[[onnx_ir.Node, str], None]] = {
@@ -116,7 +118,9 @@ class RoundedProducts:
         """`MatMulIntegerToFloat` of unsigned inputs, as the dynamic graph has them, with the bias."""
         scale, zero = self._step(name)
         levels, weight_scale = self._weight(node, name)
-        inputs = [self._levels(node, name, scale, zero), levels, scale, weight_scale, zero, None]
+        # onnxruntime 1.23 lacks the standard operator in operator set 23; it has its own beside it.
+        rounded = self._levels(node, name, scale, zero, domain=_CONTRIB)
+        inputs = [rounded, levels, scale, weight_scale, zero, None]
         self._add_channels(node, name)
         self._with_bias(node, "MatMulIntegerToFloat", inputs)
 
@@ -206,13 +210,15 @@ class RoundedProducts:
             self.model, f"zero {zero}{' signed' if signed else ''}", numpy.array(zero)
         )
 
-    def _levels(self, node: onnx_ir.Node, name: str, scale: onnx_ir.Value, zero: onnx_ir.Value) -> onnx_ir.Value:
+    def _levels(
+        self, node: onnx_ir.Node, name: str, scale: onnx_ir.Value, zero: onnx_ir.Value, *, domain: str = ""
+    ) -> onnx_ir.Value:
         value, divisor_I = node.inputs[0], self.rounding.steps[name].outliers.divisor_I
         if divisor_I is not None:
             factor = (1 / divisor_I).numpy()
             key = f"divisor {sha256(factor.tobytes()).hexdigest()[:16]}"
             value = self._once(node, "Mul", [value, store(self.model, key, factor)])
-        return self._once(node, "QuantizeLinear", [value, scale, zero])
+        return self._once(node, "QuantizeLinear", [value, scale, zero], domain=domain)
 
     def _quantise_dequantise(self, node: onnx_ir.Node, name: str, *, signed: bool = False) -> onnx_ir.Value:
         scale, zero = self._step(name, signed=signed)
@@ -224,11 +230,12 @@ class RoundedProducts:
         operator: str,
         inputs: Sequence[onnx_ir.Value | None],
         attributes: dict[str, Any] | None = None,
+        domain: str = "",
     ) -> onnx_ir.Value:
         """The output of a node before the first that reads it."""
         key = " ".join([operator, *(str(value.name) for value in inputs if value is not None)])
         if key not in self._made:
-            node = onnx_ir.node(operator, inputs, attributes=attributes)
+            node = onnx_ir.node(operator, inputs, attributes=attributes, domain=domain)
             node.outputs[0].name = key
             self.model.graph.insert_before(before, node)
             self._made[key] = node.outputs[0]

@@ -8,7 +8,7 @@ import onnx
 import onnx_ir
 import torch
 
-from hf_albert_plus.export.graph.tracing import apply_passes, save_graph, trace_graph
+from hf_albert_plus.export.graph.tracing import FP32_PASSES, ROUNDED_PASSES, apply_passes, save_graph, trace_graph
 from hf_albert_plus.heads import albert_plus_class
 from tests.support.small_models import randomise, small_config
 
@@ -27,9 +27,9 @@ def traced(head: str = "ForSequenceClassification", **fields) -> tuple[torch.nn.
 
 
 def exported_graph(path: Path, head: str = "ForSequenceClassification", **fields) -> torch.nn.Module:
-    """Writes the graph of a small model with all passes, and returns the model."""
+    """Writes the graph of a small model with every pass that other precisions can follow, and returns the model."""
     model, graph = traced(head, **fields)
-    apply_passes(graph)
+    apply_passes(graph, (*FP32_PASSES, *ROUNDED_PASSES))
     save_graph(graph, path)
     return model
 
