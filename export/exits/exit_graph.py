@@ -155,8 +155,13 @@ def whole(
         outputs,
         [*outer.graph.initializer, *around.initializers(), *shared, own],
     )
-    opsets = {entry.domain: entry for part in (outer, *parts) for entry in part.opset_import}
-    proto = helper.make_model(graph, opset_imports=list(opsets.values()), ir_version=max(outer.ir_version, 8))
+    # Parts with one attention have a newer operator set than those without, whose operators are the same in both.
+    imports = sorted(
+        (entry for part in (outer, *parts) for entry in part.opset_import), key=lambda entry: entry.version
+    )
+    opsets = {entry.domain: entry for entry in imports}
+    newest = max(part.ir_version for part in (outer, *parts))
+    proto = helper.make_model(graph, opset_imports=list(opsets.values()), ir_version=max(newest, 8))
     set_threshold(proto, threshold)
     onnx.checker.check_model(proto)
     return proto
