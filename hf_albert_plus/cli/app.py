@@ -20,6 +20,7 @@ from .reports import card, report
 from .servers import capacity, serve
 from .texts import corpus, tokenizer
 from .train import finetune, pretrain
+from .waiting import wait_briefly
 
 app = typer.Typer(
     name="albert-plus",
@@ -136,6 +137,7 @@ BENCH: list[Verb] = [
 
 def main() -> None:
     """Runs the command line."""
+    wait_briefly()
     run_command(app)
 
 
