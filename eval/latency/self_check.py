@@ -61,7 +61,8 @@ def slowdown_beside_another(engine: Timed, shape: Shape, *, seconds: float) -> f
     def block() -> float:
         for _ in range(_SETTLE):
             engine(**tensors)
-        taken, end = [], time.perf_counter() + seconds / _TURNS / 2
+        taken: list[float] = []
+        end = time.perf_counter() + seconds / _TURNS / 2
         while not taken or time.perf_counter() < end:
             taken.append(elapsed_ms(lambda: engine(**tensors)))
         return float(numpy.median(taken))

@@ -151,7 +151,7 @@ def _width(value: onnx_ir.Value) -> int | None:
         product = _producer(candidate, "MatMul")
         weight = None if product is None or product.inputs[1] is None else product.inputs[1].const_value
         if weight is not None:
-            return int(weight.shape[-1])
+            return int(weight.numpy().shape[-1])
     return None
 
 
