@@ -12,7 +12,7 @@ import torch
 
 from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.engines.batching import pad_rows
-from hf_albert_plus.engines.invariance import BatchEffect, Pad, answers_alone, answers_in_batches, padded_to
+from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answers_in_batches, padded_to
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.engines.text_answers import Text, scores_of
 from hf_albert_plus.engines.text_classifier import TextClassifier
@@ -36,7 +36,7 @@ class NeighboursRow:
 
     Attributes:
         score: points of the answers to each text alone.
-        score_in_batches: points of those in the first size of batches; None without batches.
+        score_in_batches: points of those in the first size of batches; both are None without labels.
         cosine: of the logits of texts alone to the baseline's.
         other_predictions: texts to which the baseline gives another class; None of a regression.
         ways: way to ask -> how far its answers lie from those alone.
@@ -91,8 +91,8 @@ def bench_invariance(
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))
     texts = [traffic.text(number) for number in range(count)]
     asked = _Asked(texts, traffic.rows["label"][:count], settings, cores)
-    expected = _answer_alone(baseline, asked)
-    rows = [_row(target, asked, expected, task=task) for target in targets]
+    expected = _answer_alone(_open(baseline, asked))
+    rows = [_row(target, asked, expected, task=task, is_baseline=target == baseline) for target in targets]
     return Neighbours(
         task=task.name,
         data=traffic.data,
@@ -114,30 +114,44 @@ class _Asked:
     cores: int
 
 
-def _open(target: Target, asked: _Asked) -> tuple[TextClassifier, list[Any]]:
-    """A target, and the texts in its tokens."""
+@dataclass(frozen=True)
+class _Opened:
+    """A target that is open, and the texts in its tokens."""
+
+    target: Target
+    classifier: TextClassifier
+    rows: list[Any]
+
+    def pad(self, some: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        return pad_rows(some, self.classifier.tokenizer)
+
+
+def _open(target: Target, asked: _Asked) -> _Opened:
     classifier = TextClassifier(target.directory, target.runtime, cores=asked.cores, max_length=None)
-    return classifier, classifier.encode(asked.texts).rows
+    rows: list[Any] = classifier.encode(asked.texts).rows
+    return _Opened(target, classifier, rows)
 
 
-def _answer_alone(target: Target, asked: _Asked) -> list[torch.Tensor]:
-    classifier, rows = _open(target, asked)
+def _answer_alone(opened: _Opened) -> list[torch.Tensor]:
     return answers_alone(
-        classifier.engine, rows, pad=_pad_with(classifier), description=f"{target.label}: each text alone"
+        opened.classifier.engine, opened.rows, pad=opened.pad, description=f"{opened.target.label}: each text alone"
     )
 
 
-def _pad_with(classifier: TextClassifier) -> Pad:
-    return lambda some: pad_rows(some, classifier.tokenizer)
+def _row(
+    target: Target, asked: _Asked, expected: list[torch.Tensor], *, task: Task, is_baseline: bool
+) -> NeighboursRow:
+    """What a target says of each text alone, and how far each other way lies from it.
 
-
-def _row(target: Target, asked: _Asked, expected: list[torch.Tensor], *, task: Task) -> NeighboursRow:
-    """What a target says of each text alone, and how far each other way lies from it."""
-    classifier, rows = _open(target, asked)
-    engine, pad = classifier.engine, _pad_with(classifier)
+    Args:
+        expected: what the baseline says of each text alone.
+    """
+    opened = _open(target, asked)
+    classifier, rows, pad = opened.classifier, opened.rows, opened.pad
+    engine = classifier.engine
     check_label_order(engine.config, task, option=str(target.directory))
     has_classes = not task.is_regression
-    alone = answers_alone(engine, rows, pad=pad, description=f"{target.label}: each text alone")
+    alone = expected if is_baseline else _answer_alone(opened)
     found: dict[str, list[torch.Tensor]] = {}
     for size in asked.settings.batches:
         way = f"batches of {size}"
@@ -211,7 +225,7 @@ def _by_server(target: Target, classifier: TextClassifier, asked: _Asked, alone:
         for number, answer in zip(group, reply.json()["predictions"], strict=True):
             served[number] = torch.tensor([answer["scores"][label] for label in classifier.facts.labels])
     scores = torch.from_numpy(scores_of(_stacked(alone), classifier.facts.problem_type))
-    return BatchEffect.of(list(scores), served, has_classes=len(classifier.facts.labels) > 1)
+    return BatchEffect.of(list(scores), served, has_classes=classifier.facts.problem_type != "regression")
 
 
 def _stacked(answers: Sequence[torch.Tensor]) -> numpy.ndarray:

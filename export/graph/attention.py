@@ -10,7 +10,7 @@ import numpy
 import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from hf_albert_plus.export.graph.rewrites import store
+from hf_albert_plus.export.graph.rewrites import only_reader, store
 
 _OPERATOR_SET, _IR_VERSION = 23, 11
 
@@ -74,15 +74,15 @@ def fuse_attention(model: onnx_ir.Model) -> int:
 
 def _core(softmax: onnx_ir.Node) -> _Core | None:
     """The attention around a Softmax over its last axis."""
-    context = _only_reader(softmax.outputs[0], "MatMul")
+    context = only_reader(softmax.outputs[0], "MatMul")
     if (
         context is None
         or context.inputs[0] is not softmax.outputs[0]
         or softmax.attributes.get_int("axis", -1) not in (-1, 3)
     ):
         return None
-    together = _only_reader(context.outputs[0], "Transpose")
-    merged = None if together is None else _only_reader(together.outputs[0], "Reshape")
+    together = only_reader(context.outputs[0], "Transpose")
+    merged = None if together is None else only_reader(together.outputs[0], "Reshape")
     if together is None or merged is None or _permutation(together) != [0, 2, 1, 3] or len(_dims(merged)) != 3:
         return None
     scaled, mask = _without_mask(softmax.inputs[0])
@@ -171,11 +171,6 @@ def _spread(model: onnx_ir.Model, mask: onnx_ir.Value, length: onnx_ir.Value, *,
 def _producer(value: onnx_ir.Value | None, operator: str) -> onnx_ir.Node | None:
     node = None if value is None else value.producer()
     return node if node is not None and node.op_type == operator and node.domain == "" else None
-
-
-def _only_reader(value: onnx_ir.Value, operator: str) -> onnx_ir.Node | None:
-    readers = [node for node, _ in value.uses()]
-    return readers[0] if len(readers) == 1 and readers[0].op_type == operator else None
 
 
 def _permutation(transpose: onnx_ir.Node) -> list[int]:

@@ -4,6 +4,8 @@ import numpy
 import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from hf_albert_plus.export.graph.rewrites import only_reader
+
 
 def fuse_gelu(model: onnx_ir.Model) -> int:
     """Writes `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))` as `Gelu` with `approximate="tanh"` (opset 20).
@@ -13,8 +15,8 @@ def fuse_gelu(model: onnx_ir.Model) -> int:
     """
     fused = 0
     for tanh in [node for node in model.graph if node.op_type == "Tanh"]:
-        shifted = _only_reader(tanh, "Add")
-        product = None if shifted is None else _only_reader(shifted, "Mul")
+        shifted = only_reader(tanh.outputs[0], "Add")
+        product = None if shifted is None else only_reader(shifted.outputs[0], "Mul")
         if shifted is None or product is None or _constant_of(shifted) != 1.0:
             continue
         half = next((v.producer() for v in product.inputs if v is not None and v is not shifted.outputs[0]), None)
@@ -48,11 +50,6 @@ def _is_tanh_argument(value: onnx_ir.Value | None, x: onnx_ir.Value) -> bool:
     cubed = _computed_input(cubic)
     cube = None if cubed is None else cubed.producer()
     return cube is not None and cube.op_type == "Pow" and cube.inputs[0] is x and _constant_of(cube) == 3.0
-
-
-def _only_reader(node: onnx_ir.Node, op_type: str) -> onnx_ir.Node | None:
-    readers = [user for user, _ in node.outputs[0].uses()]
-    return readers[0] if len(readers) == 1 and readers[0].op_type == op_type else None
 
 
 def _constant_of(node: onnx_ir.Node) -> float | None:

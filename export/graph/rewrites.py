@@ -180,6 +180,12 @@ def _transposed(model: onnx_ir.Model, weight: onnx_ir.Value) -> onnx_ir.Value:
     return store(model, f"{weight.name}.T", weight.const_value.numpy().T)
 
 
+def only_reader(value: onnx_ir.Value, operator: str) -> onnx_ir.Node | None:
+    """The node of an operator that alone reads a value; None where another does, or several."""
+    readers = [node for node, _ in value.uses()]
+    return readers[0] if len(readers) == 1 and readers[0].op_type == operator else None
+
+
 def store(model: onnx_ir.Model, name: str, array: numpy.ndarray) -> onnx_ir.Value:
     """The stored tensor of a name, made of the array where there is none yet."""
     if name not in model.graph.initializers:
