@@ -11,7 +11,8 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
-from hf_albert_plus.tasks.glue import TASKS, Task
+from hf_albert_plus.tasks.glue import TASKS
+from hf_albert_plus.tasks.task import Task
 
 # The largest numbers that tables, plots and plans compute with.
 _LARGEST = 1e15

@@ -11,7 +11,7 @@ import numpy
 
 from hf_albert_plus.bootstrap import percentile_interval
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.tasks.glue import Task
+from hf_albert_plus.tasks.task import Task
 
 
 def predictions(logits: numpy.ndarray, task: Task) -> numpy.ndarray:

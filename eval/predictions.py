@@ -10,7 +10,8 @@ import numpy
 
 from hf_albert_plus.errors import InvalidInput, first_line, shown
 from hf_albert_plus.records.files import check_input_file, write_text, writing
-from hf_albert_plus.tasks.glue import TASKS, Task
+from hf_albert_plus.tasks.glue import TASKS
+from hf_albert_plus.tasks.task import Task
 
 _HEADER = ["index", "prediction"]
 _FORM = "write it as GLUE's submissions are: index<TAB>prediction"

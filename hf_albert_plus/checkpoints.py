@@ -17,7 +17,7 @@ from .heads import architecture_of, auto_class, head_of, is_classifier
 from .hub_connection import check_source
 from .records.files import SCHEME, read_json, write_json
 from .records.record import RECORD
-from .tasks.glue import Task
+from .tasks.task import Task
 from .twin_albert_plus import AlbertPlusTwinModel
 from .weight_files import from_pretrained
 

@@ -24,7 +24,7 @@ from hf_albert_plus.eval.metrics import first_metric
 from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
-from hf_albert_plus.tasks.glue import Task
+from hf_albert_plus.tasks.task import Task
 
 _PIPELINE_BATCH = 32
 _LONGEST_REQUEST = 32

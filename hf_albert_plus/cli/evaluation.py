@@ -17,7 +17,7 @@ from .settings_options import Fields, with_settings
 if TYPE_CHECKING:
     from hf_albert_plus.eval.measured_documents import ScoredRow, Scores
 
-    from ..tasks.glue import Task
+    from ..tasks.task import Task
 
 
 @with_settings

@@ -15,9 +15,10 @@ from ..distillation.stage import distill
 from ..distillation.students import student_architecture
 from ..errors import InvalidInput, suggest
 from ..records.record import Record
-from ..tasks.glue import Task, get_task
+from ..tasks.glue import get_task
 from ..tasks.readers import load_split
 from ..tasks.rows import fits_positions
+from ..tasks.task import Task
 from ..training.finetuning import finetune
 from .console import notes, printable
 from .settings import RunSettings

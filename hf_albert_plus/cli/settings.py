@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from ..distillation.settings import DEFAULT, HALF, DistilSettings, StudentSettings
 from ..option import Option, PythonOnly
-from ..tasks.glue import Task
+from ..tasks.task import Task
 from ..training.settings import Precision, TrainSettings
 
 _BY_SET = PythonOnly("--set has them")

@@ -19,8 +19,8 @@ from ..machine import fastest_device
 from ..records.progress import bar
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
-from ..tasks.glue import Task
 from ..tasks.readers import data_parent
+from ..tasks.task import Task
 from ..training.finetuning import task_rows
 from ..training.loop import train
 from .importance import Gates, Site, movement, sites, taylor

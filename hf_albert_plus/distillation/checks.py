@@ -6,7 +6,8 @@ from typing import Any
 from ..checkpoints import open_tokenizer
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
-from ..tasks.glue import MATCHING, Task
+from ..tasks.glue import MATCHING
+from ..tasks.task import Task
 from .phases import Method, Phase, layer_map
 from .terms import AttentionScores, AttentionTransfer, Relations
 

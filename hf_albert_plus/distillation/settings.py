@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..conversion.settings import Initialisation
 from ..errors import InvalidInput, check_values, suggest
 from ..option import Option, PythonOnly
-from ..tasks.glue import TASKS, Task
+from ..tasks.glue import TASKS
+from ..tasks.task import Task
 from ..training.settings import TrainSettings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ..configuration_albert_plus import AlbertPlusConfig
 from ..conversion.initialise import initialise
 from ..errors import InvalidInput, suggest
 from ..heads import architecture_of
-from ..tasks.glue import Task
+from ..tasks.task import Task
 from ..twin_albert_plus import AlbertPlusTwinModel
 from ..variants import VARIANTS
 from .phases import Method

@@ -17,8 +17,8 @@ from ..records import processes
 from ..records.files import writing
 from ..records.progress import track
 from ..records.stage import mark, taken_up
-from ..tasks.glue import Task
 from ..tasks.rows import load_tokenizer
+from ..tasks.task import Task
 from ..weight_files import from_pretrained
 from .phase_rows import TEACHER_LOGITS, Collator
 from .phases import Phase

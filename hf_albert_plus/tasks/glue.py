@@ -1,64 +1,18 @@
 """The GLUE tasks as one declarative table (Wang et al., 2018; columns and label ids as in nyu-mll/glue)."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InvalidInput, suggest
+from .task import Task
 
 PROTOCOL = "GLUE 1.0.0"
-
-
-@dataclass(frozen=True)
-class Task:
-    """One GLUE task.
-
-    Attributes:
-        title: as published: the folder of the TSV distribution, and the file of a submission.
-        columns: text columns, one or a pair.
-        labels: label names in the order of their ids; empty for regression.
-        metrics: the published metrics; the first one is *the* score where one number is shown.
-        sizes: split -> rows that GLUE has in it.
-        epochs, batch_size: plain fine-tuning defaults: small sets are seen more often.
-        evaluation: report row -> split it is scored on. MNLI's two halves are rows of their own.
-        tests: file of a submission -> split that it answers.
-        trained_as: the task whose models answer this one, where it has no training split.
-        protocol: version of the data.
-    """
-
-    name: str
-    title: str
-    columns: tuple[str, ...]
-    labels: tuple[str, ...]
-    metrics: tuple[str, ...]
-    sizes: dict[str, int]
-    epochs: float
-    batch_size: int
-    evaluation: dict[str, str] = field(default_factory=dict)
-    tests: dict[str, str] = field(default_factory=dict)
-    trained_as: str | None = None
-    protocol: str = PROTOCOL
-
-    @property
-    def is_regression(self) -> bool:
-        return not self.labels
-
-    @property
-    def num_labels(self) -> int:
-        return max(len(self.labels), 1)
-
-    @property
-    def rows(self) -> dict[str, str]:
-        return self.evaluation or {self.name: "validation"}
-
-    @property
-    def submission(self) -> dict[str, str]:
-        return self.tests or {self.title: "test"}
 
 
 def _sizes(train: int, validation: int, test: int) -> dict[str, int]:
     return {"train": train, "validation": validation, "test": test}
 
 
+_GLUE: dict[str, Any] = {"benchmark": "glue", "protocol": PROTOCOL}
 _PAIR = ("sentence1", "sentence2")
 _NLI: dict[str, Any] = {"columns": ("premise", "hypothesis"), "labels": ("entailment", "neutral", "contradiction")}
 _LARGE: dict[str, Any] = {"epochs": 1, "batch_size": 32}
@@ -68,8 +22,9 @@ TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         Task(
-            "cola",
-            "CoLA",
+            name="cola",
+            title="CoLA",
+            **_GLUE,
             columns=("sentence",),
             labels=("unacceptable", "acceptable"),
             metrics=("matthews",),
@@ -78,8 +33,9 @@ TASKS: dict[str, Task] = {
             batch_size=32,
         ),
         Task(
-            "sst2",
-            "SST-2",
+            name="sst2",
+            title="SST-2",
+            **_GLUE,
             columns=("sentence",),
             labels=("negative", "positive"),
             metrics=("accuracy",),
@@ -87,8 +43,9 @@ TASKS: dict[str, Task] = {
             **_LARGE,
         ),
         Task(
-            "mrpc",
-            "MRPC",
+            name="mrpc",
+            title="MRPC",
+            **_GLUE,
             columns=_PAIR,
             labels=("not_equivalent", "equivalent"),
             metrics=("accuracy", "f1"),
@@ -96,8 +53,9 @@ TASKS: dict[str, Task] = {
             **_SMALL,
         ),
         Task(
-            "qqp",
-            "QQP",
+            name="qqp",
+            title="QQP",
+            **_GLUE,
             columns=("question1", "question2"),
             labels=("not_duplicate", "duplicate"),
             metrics=("accuracy", "f1"),
@@ -105,17 +63,20 @@ TASKS: dict[str, Task] = {
             **_LARGE,
         ),
         Task(
-            "stsb",
-            "STS-B",
+            name="stsb",
+            title="STS-B",
+            **_GLUE,
             columns=_PAIR,
-            labels=(),
+            kind="number",
+            bounds=(0.0, 5.0),
             metrics=("pearson", "spearman"),
             sizes=_sizes(5749, 1500, 1379),
             **_SMALL,
         ),
         Task(
-            "mnli",
-            "MNLI",
+            name="mnli",
+            title="MNLI",
+            **_GLUE,
             metrics=("accuracy",),
             sizes={
                 "train": 392702,
@@ -130,18 +91,20 @@ TASKS: dict[str, Task] = {
             **_LARGE,
         ),
         Task(
-            "qnli",
-            "QNLI",
+            name="qnli",
+            title="QNLI",
+            benchmark="glue",
+            protocol=f"{PROTOCOL}, QNLI v2 of January 2019",
             columns=("question", "sentence"),
             labels=("entailment", "not_entailment"),
             metrics=("accuracy",),
             sizes=_sizes(104743, 5463, 5463),
-            protocol=f"{PROTOCOL}, QNLI v2 of January 2019",
             **_LARGE,
         ),
         Task(
-            "rte",
-            "RTE",
+            name="rte",
+            title="RTE",
+            **_GLUE,
             columns=_PAIR,
             labels=("entailment", "not_entailment"),
             metrics=("accuracy",),
@@ -149,8 +112,9 @@ TASKS: dict[str, Task] = {
             **_SMALL,
         ),
         Task(
-            "wnli",
-            "WNLI",
+            name="wnli",
+            title="WNLI",
+            **_GLUE,
             columns=_PAIR,
             labels=("not_entailment", "entailment"),
             metrics=("accuracy",),
@@ -159,8 +123,9 @@ TASKS: dict[str, Task] = {
             batch_size=16,
         ),
         Task(
-            "ax",
-            "AX",
+            name="ax",
+            title="AX",
+            **_GLUE,
             metrics=("matthews",),
             sizes={"test": 1104},
             evaluation={"ax": "test"},
@@ -176,12 +141,14 @@ TASKS: dict[str, Task] = {
 MATCHING = ("mrpc", "qqp")
 
 
-def get_task(name: str) -> Task:
-    """The task of that name.
+def get_task(name: str | Task) -> Task:
+    """The GLUE task of that name; a task as it is.
 
     Raises:
         InvalidInput: there is none.
     """
+    if isinstance(name, Task):
+        return name
     if name not in TASKS:
         raise InvalidInput("--task must be a GLUE task", got=repr(name), repair=suggest(name, list(TASKS)))
     return TASKS[name]

@@ -15,8 +15,8 @@ from ..errors import InvalidInput, first_line, shown
 from ..hub_connection import check_data
 from ..records.files import check_input_file, file_sha256
 from ..records.record import Parent
-from .glue import Task
 from .rows import UNLABELLED, task_rows
+from .task import Task
 
 if TYPE_CHECKING:
     import pyarrow

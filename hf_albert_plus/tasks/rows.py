@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..checkpoints import open_tokenizer
 from ..errors import InvalidInput, first_line
 from ..model_inputs import longest_input, reads_token_types
-from .glue import Task
+from .task import Task
 
 if TYPE_CHECKING:
     import pyarrow

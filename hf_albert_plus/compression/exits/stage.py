@@ -18,8 +18,8 @@ from ...records.files import write_text
 from ...records.progress import bar
 from ...records.record import Record, carried_record, parent
 from ...records.stage import run_stage
-from ...tasks.glue import Task
 from ...tasks.readers import data_parent
+from ...tasks.task import Task
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
 from .criteria import Criterion, taken_exits

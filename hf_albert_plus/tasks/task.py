@@ -1,0 +1,136 @@
+"""What a task is: the columns that hold its texts, and what is to be said of them. GLUE's are rows of a table; a user's own is one more."""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from ..errors import InvalidInput, suggest
+
+# One class of several, any number of labels together, or a number.
+Kind = Literal["classes", "labels", "number"]
+KINDS: tuple[Kind, ...] = ("classes", "labels", "number")
+_PROBLEMS: dict[Kind, str] = {
+    "classes": "single_label_classification",
+    "labels": "multi_label_classification",
+    "number": "regression",
+}
+# Kind -> what it is measured by. The first one is *the* score where nothing else is asked for.
+MEASURES: dict[Kind, tuple[str, ...]] = {
+    "classes": ("accuracy", "macro_f1", "weighted_f1", "matthews"),
+    "labels": ("micro_f1", "macro_f1", "average_precision"),
+    "number": ("pearson", "spearman", "rmse"),
+}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A validation split that the training data gave up, as they had none.
+
+    Attributes:
+        of: hash of the data that it was taken from; data with another hash are whole.
+        share: of the rows, in the mean.
+        seed: decides which.
+    """
+
+    of: str
+    share: float = 0.1
+    seed: int = 42
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One task.
+
+    Attributes:
+        columns: text columns, one or a pair.
+        labels: label names in the order of their ids; empty for a number.
+        kind: what a row's label is.
+        metrics: the first one is *the* score where one number is shown.
+        label_columns: the column of the label, or a column of 0 and 1 for each label.
+        epochs, batch_size: plain fine-tuning defaults: small sets are seen more often.
+        bounds: smallest and largest number of the training rows.
+        held_out: the validation split, where the data have none of their own.
+        validation_file: where the validation split is, if not with the data.
+        benchmark: whose task it is; None of a user's own.
+        title: as published: the folder of the TSV distribution, and the file of a submission.
+        sizes: split -> rows that the benchmark has in it.
+        evaluation: report row -> split it is scored on. MNLI's two halves are rows of their own.
+        tests: file of a submission -> split that it answers.
+        trained_as: the task whose models answer this one, where it has no training split.
+        protocol: version of the data.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    kind: Kind = "classes"
+    metrics: tuple[str, ...]
+    label_columns: tuple[str, ...] = ("label",)
+    epochs: float
+    batch_size: int
+    bounds: tuple[float, float] | None = None
+    held_out: HeldOut | None = None
+    validation_file: str | None = None
+    benchmark: str | None = None
+    title: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
+    evaluation: dict[str, str] = field(default_factory=dict)
+    tests: dict[str, str] = field(default_factory=dict)
+    trained_as: str | None = None
+    protocol: str = "own data"
+
+    @property
+    def is_regression(self) -> bool:
+        return self.kind == "number"
+
+    @property
+    def has_several_labels(self) -> bool:
+        """Whether any number of labels may hold of a row."""
+        return self.kind == "labels"
+
+    @property
+    def num_labels(self) -> int:
+        return max(len(self.labels), 1)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of a classifier's outputs."""
+        return list(self.labels) or ["score"]
+
+    @property
+    def problem_type(self) -> str:
+        """What transformers calls the kind."""
+        return _PROBLEMS[self.kind]
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """Report row -> split it is scored on. The first is what anything is chosen by; a user's own test split may be missing."""
+        own = {self.name: "validation", **({} if self.benchmark else {f"{self.name}-test": "test"})}
+        return self.evaluation or own
+
+    @property
+    def submission(self) -> dict[str, str]:
+        return self.tests or {self.title: "test"}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How a record names the task: a benchmark's by its name, a user's own by all that decides how data are read."""
+        if self.benchmark:
+            return {"task": self.name}
+        facts = asdict(self)
+        kept = ("columns", "label_columns", "kind", "labels", "held_out")
+        return {"task": self.name, "task_rows": {name: facts[name] for name in kept}}
+
+    def measured_by(self, measure: str | None) -> "Task":
+        """The task with another metric as its score.
+
+        Raises:
+            InvalidInput: a metric that its kind does not have.
+        """
+        if measure is None:
+            return self
+        known = list(dict.fromkeys([*self.metrics, *MEASURES[self.kind]]))
+        if measure not in known:
+            raise InvalidInput(
+                f"--measure must be one of those of {self.name}", got=repr(measure), repair=suggest(measure, known)
+            )
+        return replace(self, metrics=(measure, *(name for name in self.metrics if name != measure)))
