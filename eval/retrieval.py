@@ -28,8 +28,8 @@ from hf_albert_plus.machine import FORMAT, environment, use_threads
 from hf_albert_plus.records.files import file_sha256, writing
 from hf_albert_plus.records.progress import track
 from hf_albert_plus.tasks.glue import MATCHING
-from hf_albert_plus.tasks.readers import data_parent, load_split
 from hf_albert_plus.tasks.rows import fits_positions, load_tokenizer
+from hf_albert_plus.tasks.splits import data_parent, load_split
 from hf_albert_plus.tasks.task import Task
 from hf_albert_plus.twin_albert_plus import AlbertPlusTwinModel
 

@@ -27,8 +27,8 @@ from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.record import Parent, Record, file_parent, training_record
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import data_parent, load_split
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
+from hf_albert_plus.tasks.splits import data_parent, load_split
 from hf_albert_plus.tasks.task import Task
 
 SCORES = "scores.json"

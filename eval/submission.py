@@ -6,8 +6,8 @@ from hf_albert_plus.eval.predictions import prediction_text
 from hf_albert_plus.eval.scoring import tokenizer_for
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode
+from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import Task
 
 

@@ -13,8 +13,8 @@ from hf_albert_plus.export.sample_texts import sample_rows
 from hf_albert_plus.model_inputs import input_names, longest_input, whole_inputs
 from hf_albert_plus.records.files import check_input_file
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
+from hf_albert_plus.tasks.splits import load_split
 
 Example = dict[str, list[int]]
 

@@ -21,7 +21,7 @@ from hf_albert_plus.records.progress import steps
 from hf_albert_plus.records.record import Parent, Record, carried_record, parent
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import data_parent
+from hf_albert_plus.tasks.splits import data_parent
 
 
 def export(

@@ -40,8 +40,8 @@ from hf_albert_plus.records.files import write_json
 from hf_albert_plus.records.progress import track
 from hf_albert_plus.records.record import Record
 from hf_albert_plus.records.stage import run_stage
-from hf_albert_plus.tasks.readers import data_parent
 from hf_albert_plus.tasks.rows import fits_positions
+from hf_albert_plus.tasks.splits import data_parent
 from hf_albert_plus.variants import published_training_speedup
 
 LATENCY = "latency.json"

@@ -26,8 +26,8 @@ from hf_albert_plus.model_inputs import longest_input
 from hf_albert_plus.records.progress import bar
 from hf_albert_plus.records.record import RECORD, open_record
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode
+from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import Task
 
 _BATCH = 32

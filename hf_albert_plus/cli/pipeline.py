@@ -16,8 +16,8 @@ from ..distillation.students import student_architecture
 from ..errors import InvalidInput, suggest
 from ..records.record import Record
 from ..tasks.glue import get_task
-from ..tasks.readers import load_split
 from ..tasks.rows import fits_positions
+from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..training.finetuning import finetune
 from .console import notes, printable

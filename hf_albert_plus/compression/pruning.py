@@ -19,7 +19,7 @@ from ..machine import fastest_device
 from ..records.progress import bar
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
-from ..tasks.readers import data_parent
+from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..training.finetuning import task_rows
 from ..training.loop import train

@@ -11,7 +11,7 @@ from transformers import TrainerCallback, set_seed
 from ..checkpoints import check_trainable, load_classifier
 from ..records.record import Record, parent
 from ..records.stage import run_stage
-from ..tasks.readers import data_parent
+from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..training.finetuning import fit
 from ..training.loop import TrainingResult

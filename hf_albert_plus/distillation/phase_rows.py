@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InvalidInput
 from ..pretraining.masking import IGNORED, Masking
 from ..records.files import check_input_file
-from ..tasks.readers import load_split
 from ..tasks.rows import encode
+from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..text.documents import Part
 

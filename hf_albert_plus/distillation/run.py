@@ -19,7 +19,7 @@ from ..records import processes
 from ..records.files import writing
 from ..records.record import CHECKPOINTS
 from ..records.stage import discard, mark, taken_up
-from ..tasks.readers import load_split
+from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..training.loop import TrainingResult, train
 from ..training.settings import TrainSettings, trains_in_bf16

@@ -10,8 +10,8 @@ from ..errors import InvalidInput
 from ..records.files import file_sha256
 from ..records.record import Record, parent
 from ..records.stage import run_stage
-from ..tasks.readers import data_parent
 from ..tasks.rows import fits_positions
+from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..training.settings import TrainSettings
 from .checks import check_own_vocabulary, check_phase, check_task, check_words

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def load_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "Dataset":
+def glue_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "Dataset":
     """Reads one split, columns and labels checked.
 
     Args:
@@ -48,7 +48,7 @@ def load_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "
     return task_rows(table, task, where=f"{data} {task.name} {split}", labelled=labelled)
 
 
-def data_parent(data: str, task: Task) -> Parent:
+def glue_parent(data: str, task: Task) -> Parent:
     """How a record names the data of a task: the hash of its files, or the Hub id."""
     root = Path(data)
     files = _parquet_files(root, task, "*.parquet")

@@ -10,8 +10,8 @@ from ..checkpoints import check_trainable, load_classifier
 from ..records import processes
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
-from ..tasks.readers import data_parent, load_split
 from ..tasks.rows import encode, fits_positions, load_tokenizer
+from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from .loop import TrainingResult, train
 from .settings import TrainSettings

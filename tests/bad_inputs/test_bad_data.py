@@ -10,7 +10,7 @@ import pytest
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import data_parent, load_split
+from hf_albert_plus.tasks.splits import data_parent, load_split
 
 COUNT = 4
 TEXTS, LABELS = [f"a good film {number}" for number in range(COUNT)], [0, 1, 0, 1]

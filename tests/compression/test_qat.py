@@ -32,7 +32,7 @@ from hf_albert_plus.export.precision.trained import write_trained
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.files import SCHEME
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.command_line import invoke
 from tests.support.graphs import exported_graph
 from tests.support.simulations import model_and_simulation

@@ -26,8 +26,8 @@ from hf_albert_plus.distillation.augmentation.words import WholeWords, split_wor
 from hf_albert_plus.distillation.settings import AugmentSettings
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.small_models import SMALL, randomise
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

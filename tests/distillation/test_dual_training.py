@@ -31,7 +31,7 @@ from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.records.record import fingerprint, read_record
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
+from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.training.settings import TrainSettings
 from tests.support.small_models import SMALL, pair_inputs, randomise, small_config
 

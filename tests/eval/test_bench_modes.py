@@ -18,7 +18,7 @@ from hf_albert_plus.eval.targets import Shape, parse_shapes, parse_targets
 from hf_albert_plus.export.graph.tracing import PASSES
 from hf_albert_plus.records.record import fingerprint, read_record
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.benches import shortened_benches
 from tests.support.command_line import invoke
 

@@ -28,8 +28,8 @@ from hf_albert_plus.eval.settings import BenchSettings, EvalSettings
 from hf_albert_plus.eval.targets import Shape, parse_shapes, parse_target, parse_targets
 from hf_albert_plus.records.files import write_json
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.benches import shortened_benches
 
 SETTINGS = EvalSettings(max_length=32)

@@ -20,8 +20,8 @@ from hf_albert_plus.errors import InvalidInput, ParityError
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.record import read_record, training_record
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.command_line import invoke
 
 

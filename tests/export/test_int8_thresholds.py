@@ -26,8 +26,8 @@ from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassificat
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.serving.trial_process import try_model
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.command_line import invoke
 
 SCORE = logits_scorer_for("sst2")

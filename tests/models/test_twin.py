@@ -25,7 +25,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval import retrieval as ranking
 from hf_albert_plus.eval.retrieval import DocumentIndex, index, open_towers, retrieve
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.readers import load_split
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.small_models import pair_inputs, randomise, small_config
 
 SHAPES = {

@@ -178,7 +178,7 @@ def logits_of(directory: Path, runtime: str, texts: list[str]) -> numpy.ndarray:
 
 def main() -> None:
     from hf_albert_plus.tasks.glue import get_task
-    from hf_albert_plus.tasks.readers import load_split
+    from hf_albert_plus.tasks.splits import load_split
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)

@@ -8,8 +8,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.glue import TASKS, get_task
-from hf_albert_plus.tasks.readers import load_split
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.small_models import small_config
 
 

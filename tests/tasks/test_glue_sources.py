@@ -13,7 +13,7 @@ from datasets import Dataset
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.predictions import prediction_text, read_predictions, submission_files
 from hf_albert_plus.tasks.glue import TASKS, get_task
-from hf_albert_plus.tasks.readers import data_parent, load_split
+from hf_albert_plus.tasks.splits import data_parent, load_split
 from tests.support.command_line import invoke
 
 # Lines as the distribution has them: quotes that never close, a byte order mark, columns by name or none at all.

@@ -18,7 +18,7 @@ from ...records.files import write_text
 from ...records.progress import bar
 from ...records.record import Record, carried_record, parent
 from ...records.stage import run_stage
-from ...tasks.readers import data_parent
+from ...tasks.splits import data_parent
 from ...tasks.task import Task
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings

@@ -11,7 +11,7 @@ from ...conversion.models import to_albert_plus
 from ...records import processes
 from ...records.record import CHECKPOINTS, Record, parent
 from ...records.stage import run_stage
-from ...tasks.readers import data_parent
+from ...tasks.splits import data_parent
 from ...tasks.task import Task
 from ...training.finetuning import task_rows
 from ...training.loop import TrainingResult, train

@@ -12,7 +12,8 @@ from ...records.files import late_errors
 from ...records.progress import track
 from ...records.record import Record, file_parent, parent
 from ...records.stage import run_stage
-from ...tasks.readers import data_parent, load_split, tsv_file
+from ...tasks.readers import tsv_file
+from ...tasks.splits import data_parent, load_split
 from ...tasks.task import Task
 from ..settings import AugmentSettings
 from .candidates import NONE, MaskedLmCandidates, WordVectors, read_word_vectors

@@ -1,0 +1,137 @@
+"""Which columns of a table hold the texts and the labels, found where only one reading is possible."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput, suggest
+from .data_settings import DataSettings
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Names that say what a column is, in lower case.
+_LABELS = (
+    "label", "labels", "intent", "intents", "class", "classes", "category", "categories", "target", "sentiment", "score",
+    "rating", "topic", "topics", "tag", "tags", "stars", "y",
+)  # fmt: skip
+_TEXTS = (
+    "text", "sentence", "utterance", "query", "review", "comment", "content", "message", "body", "question", "tokens", "words", "title",
+)  # fmt: skip
+_PAIRS = (
+    ("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("question", "sentence"), ("text1", "text2"),
+    ("text_a", "text_b"), ("query", "document"), ("question", "answer"), ("text", "text_pair"),
+)  # fmt: skip
+_NUMBERING = ("idx", "id", "index", "guid", "row", "row_id", "unnamed: 0", "__index_level_0__", "")
+# A column of text has longer values than one of names, or hardly any twice.
+_WORDS_OF_TEXT = 3
+_NAMES_REPEAT = 0.5
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table that a task reads."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+def find_columns(table: "pyarrow.Table", settings: DataSettings, *, where: str) -> Columns:
+    """The text and label columns of a table: those that the settings name, the others by name or by what is in them.
+
+    Raises:
+        InvalidInput: a name that is no column, or more than one reading, or none.
+    """
+    names = list(table.column_names)
+    given = [
+        name for name in (settings.text_column, settings.text_pair_column, *settings.label_column) if name is not None
+    ]
+    for name in given:
+        if name not in names:
+            raise InvalidInput(
+                "a column must be one of the data's", got=f"{name!r}, and {where} has {', '.join(names) or 'none'}", repair=suggest(name, names)
+            )  # fmt: skip
+    if len(set(given)) < len(given):
+        raise InvalidInput(
+            "a column must be a text or a label, not both", got=", ".join(given), repair="name two columns"
+        )
+    free = [name for name in names if name not in given and name.lower() not in _NUMBERING]
+    labels = settings.label_column or _find_labels(
+        table, free, texts_known=settings.text_column is not None, where=where
+    )
+    if settings.text_column is not None:
+        texts = [name for name in (settings.text_column, settings.text_pair_column) if name is not None]
+    else:
+        texts = _find_texts(table, [name for name in free if name not in labels], where=where)
+    return Columns(tuple(texts), tuple(labels))
+
+
+def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, where: str) -> tuple[str, ...]:
+    named = [name for name in free if name.lower() in _LABELS]
+    if len(named) == 1:
+        return tuple(named)
+    flags = tuple(name for name in free if _holds_flags(table.column(name)))
+    if not named and len(flags) > 1:
+        return flags
+    others = [name for name in (named or free) if texts_known or not _holds_text(table.column(name))]
+    if len(others) == 1:
+        return tuple(others)
+    if not others and not texts_known and len(free) == 2:
+        # Two columns of long texts, say: none is a label.
+        others = free
+    raise InvalidInput(
+        "one column must be the label",
+        got=f"{', '.join(others or free) or 'no column'} in {where}, of which {'any could be' if others else 'none seems to be'}",
+        repair="add --label-column NAME",
+    )
+
+
+def _find_texts(table: "pyarrow.Table", free: list[str], *, where: str) -> list[str]:
+    lower = {name.lower(): name for name in free}
+    pairs = [pair for pair in _PAIRS if all(name in lower for name in pair)]
+    if len(pairs) == 1:
+        return [lower[name] for name in pairs[0]]
+    named = [lower[name] for name in _TEXTS if name in lower]
+    if len(named) == 1:
+        return named
+    written = [name for name in (named or free) if is_text(table.column(name))]
+    if len(written) == 1:
+        return written
+    raise InvalidInput(
+        "one column must be the text, or two of a known pair",
+        got=f"{', '.join(written or free) or 'no other column'} in {where}",
+        repair="add --text-column NAME, and --text-pair-column NAME for a pair",
+    )
+
+
+def is_text(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether a column holds strings."""
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_list(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether a column holds lists."""
+    from pyarrow import types
+
+    kind = column.type
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _holds_text(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether strings look like sentences: long ones, most of them different."""
+    if not is_text(column):
+        return False
+    values: list[Any] = [value for value in column.to_pylist() if value]
+    if not values:
+        return False
+    words = sum(len(value.split()) for value in values) / len(values)
+    return words >= _WORDS_OF_TEXT and len(set(values)) > _NAMES_REPEAT * len(values)
+
+
+def _holds_flags(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether a column holds nothing but 0 and 1, or true and false."""
+    if is_list(column):
+        return False
+    return set(column.to_pylist()) in ({0, 1}, {0}, {1}, {"0", "1"}, {"0"}, {"1"}, {True, False})

@@ -1,0 +1,255 @@
+"""Labels as they are written in data, and as a model learns them: a class's id, a 0 or 1 for each label, or a number."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput, shown, suggest
+from .columns import is_list, is_text
+from .task import Kind, Task
+
+if TYPE_CHECKING:
+    import pyarrow
+
+UNLABELLED = -1
+# More classes than that which hardly repeat are no classes: texts, or amounts.
+_MANY, _MANY_NUMBERS = 20, 100
+_REPEATS, _NUMBERS_REPEAT = 2, 20
+
+
+@dataclass(frozen=True)
+class FoundLabels:
+    """What the labels of the training rows are.
+
+    Attributes:
+        labels: names in the order of their ids, none for numbers.
+        bounds: smallest and largest number.
+    """
+
+    kind: Kind
+    labels: tuple[str, ...]
+    bounds: tuple[float, float] | None
+
+
+def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind | None, where: str) -> FoundLabels:
+    """What the labels of training rows are.
+
+    Args:
+        columns: the label's column, or one for each label.
+        kind: what they are, where somebody said it.
+
+    Raises:
+        InvalidInput: missing values, values of another kind, a single class, or classes that hardly repeat.
+    """
+    found = kind or _kind(table, columns, where=where)
+    if len(columns) > 1:
+        if found != "labels":
+            raise InvalidInput(
+                "several label columns are several labels", got=f"--kind {found} and {', '.join(columns)}", repair="use --kind labels, or name one column"
+            )  # fmt: skip
+        for name in columns:
+            _flags(table, name, where=where)
+        return FoundLabels("labels", columns, None)
+    (name,) = columns
+    if found == "number":
+        numbers = _numbers(table, name, where=where)
+        if min(numbers) == max(numbers):
+            raise InvalidInput(
+                "numbers to learn must differ", got=f"{numbers[0]:g} in every row of {where}", repair="choose another --label-column"
+            )  # fmt: skip
+        return FoundLabels("number", (), (min(numbers), max(numbers)))
+    if found == "labels":
+        names = {label for labels in _lists(table, name, where=where) for label in labels}
+        if not names:
+            raise InvalidInput("rows must have labels", got=f"none in {where}", repair="choose another --label-column")
+        return FoundLabels("labels", tuple(sorted(names, key=_order)), None)
+    names = _checked_classes(_classes(table, name, where=where), name, where=where)
+    return FoundLabels("classes", names, None)
+
+
+def read_labels(table: "pyarrow.Table", task: Task, *, where: str) -> list[Any]:
+    """The labels of a task's rows: a class's id, a list of 0.0 and 1.0 a label, or a number.
+
+    Raises:
+        InvalidInput: missing values, values of another kind, or labels that the task does not know.
+    """
+    (first, *others) = task.label_columns
+    if task.is_regression:
+        return _numbers(table, first, where=where)
+    if others:
+        flags = [_flags(table, name, where=where) for name in task.label_columns]
+        return [list(row) for row in zip(*flags, strict=True)]
+    ids = {name: i for i, name in enumerate(task.labels)}
+    if not task.has_several_labels:
+        names = _classes(table, first, where=where)
+        _check_known(names, task, where=where)
+        return [ids[name] for name in names]
+    lists = _lists(table, first, where=where)
+    _check_known([name for names in lists for name in names], task, where=where)
+    rows = []
+    for names in lists:
+        row = [0.0] * len(ids)
+        for name in names:
+            row[ids[name]] = 1.0
+        rows.append(row)
+    return rows
+
+
+def unlabelled(task: Task, count: int) -> list[Any]:
+    """Labels that say that there are none."""
+    one: Any = [float(UNLABELLED)] * task.num_labels if task.has_several_labels else UNLABELLED
+    return [one] * count
+
+
+def label_name(value: Any) -> str:
+    """A label's name, of a string or a number."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def _order(name: str) -> tuple[int, float, str]:
+    """Numbers by their value, then names by their letters."""
+    number = _as_number(name)
+    return (1, 0.0, name) if number is None else (0, number, name)
+
+
+def _as_number(text: Any) -> float | None:
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _kind(table: "pyarrow.Table", columns: tuple[str, ...], *, where: str) -> Kind:
+    if len(columns) > 1 or is_list(table.column(columns[0])):
+        return "labels"
+    values = _present(table, columns[0], where=where)
+    if all(isinstance(value, str) and value.lstrip().startswith("[") for value in values):
+        return "labels"
+    numbers = [_as_number(value) for value in values]
+    if all(number is not None for number in numbers) and any(number and not number.is_integer() for number in numbers):
+        return "number"
+    return "classes"
+
+
+def _present(table: "pyarrow.Table", name: str, *, where: str) -> list[Any]:
+    """The values of a label column, all of which must be there."""
+    values = table.column(name).to_pylist()
+    missing = [place for place, value in enumerate(values) if _is_missing(value)]
+    if missing:
+        raise InvalidInput(
+            f"column {name!r} must have a label in every row",
+            got=f"{len(missing)} without one of {len(values)} in {where}, first in row {missing[0] + 1}",
+            repair="fill in or drop those rows",
+        )
+    return values
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or (isinstance(value, str) and not value.strip())
+    )
+
+
+def _classes(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
+    values = _present(table, name, where=where)
+    wrong = next((value for value in values if not isinstance(value, str | int | float)), None)
+    if wrong is not None:
+        raise InvalidInput(
+            f"column {name!r} must hold one name or number a row", got=f"{shown(wrong)} in {where}", repair="use --kind labels for lists, or choose another --label-column"
+        )  # fmt: skip
+    between = next((value for value in values if isinstance(value, float) and not value.is_integer()), None)
+    if between is not None:
+        raise InvalidInput(
+            f"column {name!r} must hold classes",
+            got=f"{between!r}, a number between whole ones, in {where}",
+            repair="use --kind number, or write names",
+        )
+    return [label_name(value) for value in values]
+
+
+def _checked_classes(names: list[str], column: str, *, where: str) -> tuple[str, ...]:
+    known = sorted(set(names), key=_order)
+    if len(known) == 1:
+        raise InvalidInput(
+            "a task of classes must have at least two", got=f"{known[0]!r} alone in column {column!r} of {where}", repair="choose another --label-column"
+        )  # fmt: skip
+    numbers = all(_as_number(name) is not None for name in known)
+    many, repeats = (_MANY_NUMBERS, _NUMBERS_REPEAT) if numbers else (_MANY, _REPEATS)
+    if len(known) > many and len(known) * repeats > len(names):
+        what = "amounts use --kind number" if numbers else "texts choose another --label-column"
+        raise InvalidInput(
+            f"classes must repeat: at least {repeats} rows each in the mean",
+            got=f"{len(known):,} different values in the {len(names):,} rows of column {column!r} of {where}",
+            repair=f"for {what}; for real classes bring more rows of each",
+        )
+    return tuple(known)
+
+
+def _check_known(names: list[str], task: Task, *, where: str) -> None:
+    unknown = Counter(names).keys() - set(task.labels)
+    if unknown:
+        first = min(unknown)
+        raise InvalidInput(
+            f"a label of {task.name} must be one of its {task.num_labels}, those of the training rows",
+            got=f"{first!r} and {len(unknown) - 1} more in {where}",
+            repair=f"{suggest(first, list(task.labels)[:50])}; or train on rows with that label, or drop its rows",
+        )
+
+
+def _numbers(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
+    values = _present(table, name, where=where)
+    numbers = [_as_number(value) for value in values]
+    wrong = next((place for place, number in enumerate(numbers) if number is None), None)
+    if wrong is not None:
+        raise InvalidInput(
+            f"column {name!r} must hold finite numbers",
+            got=f"{shown(values[wrong])} in row {wrong + 1} of {where}",
+            repair="write it as 3.5, or use --kind classes",
+        )
+    return [number for number in numbers if number is not None]
+
+
+def _flags(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
+    known = {"0": 0.0, "1": 1.0, "true": 1.0, "false": 0.0}
+    values = [known.get(label_name(value).lower()) for value in _present(table, name, where=where)]
+    if None in values:
+        raise InvalidInput(
+            "a column for each label must hold 0 and 1",
+            got=f"{shown(table.column(name)[values.index(None)].as_py())} in column {name!r} of {where}",
+            repair="write 1 where the label holds",
+        )
+    return [value for value in values if value is not None]
+
+
+def _lists(table: "pyarrow.Table", name: str, *, where: str) -> list[list[str]]:
+    """A list of names for each row, which may be empty."""
+    column = table.column(name)
+    parse: Callable[[Any], Any] = _parsed if is_text(column) else lambda value: value
+    rows = []
+    for place, value in enumerate(column.to_pylist()):
+        names = None if value is None else parse(value)
+        if not isinstance(names, list) or any(_is_missing(one) or isinstance(one, list | dict) for one in names):
+            raise InvalidInput(
+                f"column {name!r} must hold a list of labels in every row",
+                got=f"{shown(value)} in row {place + 1} of {where}",
+                repair='write [] for none and ["a", "b"] for two, or one column of 0 and 1 a label',
+            )
+        rows.append([label_name(one) for one in names])
+    return rows
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

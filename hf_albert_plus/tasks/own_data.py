@@ -1,0 +1,265 @@
+"""Data of one's own: the task that is found in them, and their rows."""
+
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput, first_line, shown, suggest
+from ..records.files import file_sha256
+from ..records.record import Parent
+from .columns import find_columns, is_list, is_text
+from .data_settings import DataSettings
+from .glue import TASKS
+from .held_out import split_off
+from .labels import find_labels, read_labels, unlabelled
+from .tables import (
+    is_dataset_directory,
+    is_on_hub,
+    read_dataset_directory,
+    read_files,
+    read_hub,
+    split_sources,
+)
+from .task import MEASURES, HeldOut, Task
+
+if TYPE_CHECKING:
+    import pyarrow
+    from datasets import Dataset
+
+# Small sets are seen more often, and so are many classes, each of which has few rows.
+_EPOCHS = ((3_000, 10.0), (10_000, 4.0), (50_000, 3.0))
+_FEWEST_EPOCHS, _MOST_EPOCHS = 2.0, 10.0
+_MANY_CLASSES = 20
+_SMALL_BATCH, _BATCH, _SMALL_SET = 16, 32, 5_000
+
+
+def find_task(data: str, settings: DataSettings | None = None, *, name: str | None = None) -> Task:
+    """The task that data of one's own are of: texts, labels and their kind, as the training rows have them.
+
+    Args:
+        data: file or folder of csv, tsv, jsonl or parquet, a directory that `datasets` wrote, or `owner/name:configuration` on the Hub.
+        settings: what is said of the columns; the rest is found where one reading is possible.
+        name: what the task is called; by default as the file or folder.
+
+    Raises:
+        InvalidInput: no rows, or columns or labels that nothing can be learned from.
+    """
+    settings = settings or DataSettings()
+    tables = _tables(data, settings.validation)
+    if "train" not in tables:
+        raise InvalidInput(
+            "data must have training rows", got=f"{', '.join(tables)} in {data}", repair="add train.csv, or name a file"
+        )
+    table, where = tables["train"], f"{data} train"
+    _check_rows(table, where=where)
+    columns = find_columns(table, settings, where=where)
+    found = find_labels(table, columns.labels, kind=settings.kind, where=where)  # type: ignore[arg-type]
+    task = Task(
+        name=name or _name(data),
+        columns=columns.texts,
+        label_columns=columns.labels,
+        labels=found.labels,
+        kind=found.kind,
+        bounds=found.bounds,
+        metrics=MEASURES[found.kind],
+        epochs=_epochs(table.num_rows, len(found.labels)),
+        batch_size=_SMALL_BATCH if table.num_rows < _SMALL_SET else _BATCH,
+        validation_file=settings.validation,
+        held_out=None if "validation" in tables else HeldOut(of=_training_hash(data)),
+    ).measured_by(settings.measure)
+    return task
+
+
+def for_training(task: Task, data: str) -> Task:
+    """A task that a model carries, for data that it is to be trained on: those without a validation split give one up."""
+    if task.benchmark or "validation" in _tables(data, task.validation_file):
+        return task
+    return replace(task, held_out=HeldOut(of=_training_hash(data)))
+
+
+def read_as(task: Task, settings: DataSettings) -> Task:
+    """A task that a model carries, with the columns and the measure that somebody names."""
+    columns = [name for name in (settings.text_column, settings.text_pair_column) if name is not None]
+    if settings.kind is not None and settings.kind != task.kind:
+        raise InvalidInput(
+            "--kind must be that of the model's task", got=f"{settings.kind}, and {task.name} has {task.kind}", repair="leave it out, or train a model for it"
+        )  # fmt: skip
+    if settings.label_column and len(settings.label_column) != len(task.label_columns):
+        raise InvalidInput(
+            f"--label-column must name as many columns as the task has ({len(task.label_columns)})",
+            got=", ".join(settings.label_column),
+            repair=f"name {' and '.join(task.label_columns[:5])} as they are called here",
+        )
+    return replace(
+        task,
+        columns=tuple(columns) or task.columns,
+        label_columns=settings.label_column or task.label_columns,
+        validation_file=settings.validation or task.validation_file,
+    ).measured_by(settings.measure)
+
+
+def own_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "Dataset":
+    """The rows of one split: the task's text columns, and `label`.
+
+    Data without a validation split give the part that the task holds out, where they are the data that it was found in; any others
+    are whole.
+
+    Raises:
+        InvalidInput: no such split, or rows that are not the task's.
+    """
+    tables = _tables(data, task.validation_file)
+    table = tables.get(split)
+    where = f"{data} {split}"
+    if split == "validation" and "validation" not in tables and (set(tables) == {"train"} or _holds_out(data, task)):
+        table = tables["train"]
+    if table is None:
+        raise InvalidInput(
+            "a split must be one of the data's", got=f"{split}, and {data} has {', '.join(tables)}", repair="add a file for it, or use another split"
+        )  # fmt: skip
+    _check_rows(table, where=where)
+    _check_columns(table, task, where=where, labelled=labelled)
+    rows = _rows(table, task, where=where, labelled=labelled)
+    is_divided = split != "test" and "validation" not in tables and _holds_out(data, task)
+    return _part(rows, data, task, split) if is_divided else rows
+
+
+def own_splits(data: str, task: Task) -> list[str]:
+    """The splits whose rows have labels, the validation split first."""
+    tables = _tables(data, task.validation_file)
+    labelled = [split for split, table in tables.items() if set(task.label_columns) <= set(table.column_names)]
+    if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or _holds_out(data, task)):
+        labelled.append("validation")
+    return [split for split in ("validation", "test") if split in labelled]
+
+
+def own_parent(data: str, validation: str | None = None) -> Parent:
+    """How a record names data of one's own: the hash of their files, or the Hub id."""
+    if not Path(data).exists():
+        return {"path": data, "sha256": "hub"}
+    files = [file for of_split in _files(data).values() for file in of_split]
+    return {"path": data, "sha256": _hash([*files, *([] if validation is None else [Path(validation)])])}
+
+
+def _training_hash(data: str) -> str:
+    """What tells the training rows of data from those of others."""
+    return _hash(_files(data)["train"]) if Path(data).exists() else data
+
+
+def _holds_out(data: str, task: Task) -> bool:
+    """Whether the task's validation split is a part of these data's training rows."""
+    files = _files(data) if Path(data).exists() else {"train": []}
+    return task.held_out is not None and "train" in files and _training_hash(data) == task.held_out.of
+
+
+def _files(data: str) -> dict[str, list[Path]]:
+    if is_dataset_directory(data):
+        return {"train": sorted(file for file in Path(data).rglob("*") if file.is_file())}
+    return split_sources(data)
+
+
+def _hash(files: list[Path]) -> str:
+    lines = [f"{file.name} {file_sha256(file)}" for file in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _name(data: str) -> str:
+    """A name for files and tables: that of the file or folder."""
+    stem = re.sub(r"[^\w.-]+", "-", Path(data.partition(":")[0]).resolve().stem).strip(".-") or "task"
+    return f"{stem}-own" if stem in TASKS else stem
+
+
+def _epochs(rows: int, labels: int) -> float:
+    epochs = next((epochs for most, epochs in _EPOCHS if rows <= most), _FEWEST_EPOCHS)
+    return min(_MOST_EPOCHS, epochs * (2 if labels > _MANY_CLASSES else 1))
+
+
+def _tables(data: str, validation: str | None) -> "dict[str, pyarrow.Table]":
+    """Split -> table, as it is written."""
+    if is_on_hub(data):
+        tables = read_hub(data)
+    elif Path(data).is_dir() and is_dataset_directory(data):
+        tables = read_dataset_directory(data)
+    else:
+        tables = {split: read_files(files) for split, files in split_sources(data).items()}
+    if validation is not None:
+        tables["validation"] = read_files([Path(validation)])
+    return tables
+
+
+def _check_rows(table: "pyarrow.Table", *, where: str) -> None:
+    if table.num_rows == 0:
+        raise InvalidInput("a split must have rows", got=f"none in {where}", repair="check the file")
+
+
+def _check_columns(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> None:
+    names = table.column_names
+    needed = (*task.columns, *(task.label_columns if labelled else ()))
+    for name in needed:
+        if names.count(name) > 1:
+            raise InvalidInput(
+                "a column must be there once", got=f"{name!r} {names.count(name)} times in {where}", repair="drop one"
+            )
+        if name not in names:
+            option = "--text-column" if name in task.columns else "--label-column"
+            raise InvalidInput(
+                f"{task.name} needs the columns {', '.join(needed[:12])}",
+                got=f"{', '.join(names) or 'no columns'} in {where}",
+                repair=f"{suggest(name, names)} for {name!r}: name it with {option}",
+            )
+
+
+def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> "Dataset":
+    from datasets import ClassLabel, Dataset, Features, Sequence, Value
+
+    columns: dict[str, list[Any]] = {name: _texts(table, name, where=where) for name in task.columns}
+    has_labels = set(task.label_columns) <= set(table.column_names)
+    keeps = labelled or (has_labels and not any(table.column(name).null_count for name in task.label_columns))
+    columns["label"] = read_labels(table, task, where=where) if keeps else unlabelled(task, table.num_rows)
+    kind: Any = Value("float32") if task.is_regression else ClassLabel(names=list(task.labels))
+    if task.has_several_labels:
+        kind = Sequence(Value("float32"), length=task.num_labels)
+    features = Features({**{name: Value("string") for name in task.columns}, "label": kind})
+    return Dataset.from_dict(columns, features=features)
+
+
+def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
+    """A text column's strings. Lists of words are put together with blanks."""
+    column = table.column(name)
+    values = column.to_pylist()
+    missing = [place for place, value in enumerate(values) if value is None]
+    if missing:
+        raise InvalidInput(
+            f"column {name!r} must have a text in every row",
+            got=f"{len(missing)} without one of {len(values)} in {where}, first in row {missing[0] + 1}",
+            repair="drop those rows, or write an empty text",
+        )
+    if is_list(column) and all(isinstance(word, str) for words in values for word in words):
+        return [" ".join(words) for words in values]
+    if not is_text(column):
+        raise InvalidInput(
+            f"column {name!r} must hold text", got=f"{shown(values[0])} in {where}", repair="choose another --text-column, or write that column as strings"
+        )  # fmt: skip
+    try:
+        "\n".join(values).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"column {name!r} must hold characters that UTF-8 has", got=f"{first_line(error)} in {where}", repair="write those rows again"
+        ) from None  # fmt: skip
+    return values
+
+
+def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
+    """The training rows without those held out, or these."""
+    held_out = task.held_out or HeldOut(of="")
+    texts = ["\x1f".join(parts) for parts in zip(*(rows[column] for column in task.columns), strict=True)]
+    classes = list(rows["label"]) if task.kind == "classes" else None
+    kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed)
+    if not held:
+        raise InvalidInput(
+            "data must have rows enough to hold some out for validation",
+            got=f"{len(rows)} rows in {data}",
+            repair="add --validation FILE, or more rows",
+        )
+    return rows.select(held if split == "validation" else kept)

@@ -1,0 +1,41 @@
+"""The rows of a task's splits, whoever's the task is."""
+
+from typing import TYPE_CHECKING
+
+from ..records.record import Parent
+from .own_data import own_parent, own_split, own_splits
+from .readers import glue_parent, glue_split
+from .task import Task
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def load_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "Dataset":
+    """Reads one split, columns and labels checked.
+
+    Args:
+        data: a benchmark's folder or Hub id (see `glue_split`), or data of one's own (see `find_task`).
+        labelled: whether every row must have a label. Those of test splits are -1.
+
+    Returns:
+        The rows, with the task's text columns, `label` (-1 where there is none) and, where the files have it, `idx`.
+
+    Raises:
+        InvalidInput: no such split or data, a file that cannot be read, or rows that are not the task's.
+    """
+    read = glue_split if task.benchmark else own_split
+    return read(data, task, split, labelled=labelled)
+
+
+def data_parent(data: str, task: Task) -> Parent:
+    """How a record names the data of a task: the hash of its files, or the Hub id."""
+    return glue_parent(data, task) if task.benchmark else own_parent(data, task.validation_file)
+
+
+def evaluated_splits(data: str, task: Task) -> dict[str, str]:
+    """Report row -> split, of those that the data have; a benchmark's must all be there."""
+    if task.benchmark:
+        return task.rows
+    there = own_splits(data, task)
+    return {row_name: split for row_name, split in task.rows.items() if split in there}

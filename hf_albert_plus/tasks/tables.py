@@ -1,0 +1,334 @@
+"""Tables of rows as users have them: csv, tsv, jsonl, parquet, a directory of `datasets`, or the Hub. Values are as they are written."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput, first_line, shown
+from ..hub_connection import check_data
+from ..records.files import check_input_file
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+# Split -> what files and folders of it are called.
+SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
+_DATASET_FILES = ("dataset_dict.json", "state.json")
+_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.+-]+))?")
+_DELIMITERS = ",;\t|"
+_LARGEST_FIELD = 1 << 24
+# Lines of a file that tell what separates its columns.
+_LOOKED_AT = 50
+
+
+def split_sources(data: str) -> dict[str, list[Path]]:
+    """Split -> its files, of a file or folder. A lone file, or files of no split's name, are `train`.
+
+    Raises:
+        InvalidInput: no file that can be read, or files of several kinds for one split.
+    """
+    path = Path(data)
+    if not path.is_dir():
+        check_input_file(path, what="--data", repair="check the path")
+        return {"train": [path]}
+    found: dict[str, list[Path]] = {}
+    for split, names in SPLIT_NAMES.items():
+        form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+)?", re.IGNORECASE)
+        files = [
+            file for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES and form.fullmatch(file.stem)
+        ]
+        folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
+        files += [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
+        if len({file.suffix.lower() for file in files}) > 1:
+            raise InvalidInput(
+                f"the {split} split must be of one kind of file",
+                got=", ".join(file.name for file in files),
+                repair="remove or rename all but one",
+            )
+        for file in files:
+            check_input_file(file, what=f"{file.name} of --data", repair="remove it, or point --data elsewhere")
+        if files:
+            found[split] = files
+    if found:
+        return found
+    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
+    if len(files) == 1:
+        return {"train": files}
+    names = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
+    raise InvalidInput(
+        "a folder of --data must have files called train, and validation or test, or a single file",
+        got=f"{path} with {names}",
+        repair=f"rename them, as train.csv (known: {', '.join(SUFFIXES)}), or add --task NAME for a folder of GLUE",
+    )
+
+
+def is_dataset_directory(data: str) -> bool:
+    """Whether `datasets` wrote the directory (`save_to_disk`)."""
+    return any((Path(data) / name).is_file() for name in _DATASET_FILES)
+
+
+def is_on_hub(data: str) -> bool:
+    """Whether the words name a data set of the Hub, as `owner/name` or `owner/name:configuration`, and nothing here."""
+    return not Path(data).exists() and _HUB_ID.fullmatch(data) is not None
+
+
+def read_hub(data: str) -> "dict[str, pyarrow.Table]":
+    """Split -> table of a data set on the Hub.
+
+    Raises:
+        InvalidInput: it cannot be opened.
+    """
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    match = _HUB_ID.fullmatch(data)
+    if match is None:
+        raise InvalidInput(
+            "--data must be a file, a folder, or a Hub id", got=repr(data), repair="check the path, or use owner/name:configuration"
+        )  # fmt: skip
+    name, configuration = match.groups()
+    check_data(name)
+    try:
+        splits = load_dataset(name, configuration)
+    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
+        raise InvalidInput(
+            "--data must be a data set that the Hub opens without code of its own",
+            got=f"{data!r} ({type(error).__name__}: {first_line(error)})",
+            repair="check the name, name its configuration (owner/name:configuration), or download its files",
+        ) from None
+    return _by_split(splits)
+
+
+def read_dataset_directory(data: str) -> "dict[str, pyarrow.Table]":
+    """Split -> table of a directory that `datasets` wrote.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        opened = load_from_disk(data)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(
+            "--data must be a directory that datasets can read",
+            got=f"{data} ({first_line(error)})",
+            repair="write it again with save_to_disk, or as parquet",
+        ) from None
+    return _by_split(opened if isinstance(opened, DatasetDict) else {"train": opened})
+
+
+def _by_split(splits: Any) -> "dict[str, pyarrow.Table]":
+    """Our split -> table, names of classes in place of their ids."""
+    names = {name: split for split, known in SPLIT_NAMES.items() for name in known}
+    tables = {names[name.lower()]: _with_class_names(rows) for name, rows in splits.items() if name.lower() in names}
+    if not tables:
+        raise InvalidInput(
+            "--data must have a split called train, validation or test",
+            got=", ".join(splits) or "no splits",
+            repair="rename one",
+        )
+    return tables
+
+
+def _with_class_names(rows: Any) -> "pyarrow.Table":
+    import pyarrow
+    from datasets import ClassLabel
+
+    rows = rows.flatten_indices() if rows._indices is not None else rows
+    table = rows.data.table.replace_schema_metadata(None)
+    for number, (name, feature) in enumerate(rows.features.items()):
+        if isinstance(feature, ClassLabel):
+            named = [None if value is None or value < 0 else feature.int2str(value) for value in rows[name]]
+            table = table.set_column(number, name, pyarrow.array(named, pyarrow.string()))
+    return table
+
+
+def read_files(files: list[Path]) -> "pyarrow.Table":
+    """The rows of the files of one split.
+
+    Raises:
+        InvalidInput: a file that cannot be read, or files with other columns.
+    """
+    import pyarrow
+
+    tables = [_read_file(file) for file in files]
+    if any(table.column_names != tables[0].column_names for table in tables):
+        raise InvalidInput(
+            "the files of a split must have the same columns",
+            got=" and ".join(sorted({", ".join(table.column_names) for table in tables})),
+            repair="write them alike",
+        )
+    try:
+        return pyarrow.concat_tables(tables, promote_options="permissive")
+    except pyarrow.ArrowException as error:
+        raise InvalidInput(
+            "the files of a split must have columns of the same types",
+            got=f"{', '.join(file.name for file in files)} ({first_line(error)})",
+            repair="write them alike",
+        ) from None
+
+
+def _read_file(path: Path) -> "pyarrow.Table":
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    if suffix in (".csv", ".tsv"):
+        return _read_csv(path)
+    if suffix in (".jsonl", ".ndjson"):
+        return _read_json_lines(path)
+    repair = (
+        "write an object a line, as .jsonl" if suffix == ".json" else "convert it, and give it the suffix of its form"
+    )
+    raise InvalidInput(f"a file of data must be one of {', '.join(SUFFIXES)}", got=str(path), repair=repair)
+
+
+def _read_parquet(path: Path) -> "pyarrow.Table":
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        # What other libraries noted in the schema is left out: it may be of any form.
+        return pyarrow.parquet.ParquetFile(path).read().replace_schema_metadata(None)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InvalidInput(
+            "--data must hold readable parquet files", got=f"{path} ({first_line(error)})", repair="write it again"
+        ) from None
+
+
+def _read_csv(path: Path) -> "pyarrow.Table":
+    """A csv or tsv file, every value a string."""
+    import pyarrow
+
+    text = _text(path)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(text, path)
+    csv.field_size_limit(_LARGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[list[str]] = []
+    start = 1
+    try:
+        for row in reader:
+            if rows and row and len(row) != len(rows[0]):
+                raise InvalidInput(
+                    f"every row of {path.name} must have its {len(rows[0])} columns ({', '.join(rows[0])})",
+                    got=f"{len(row)} in the row that begins in line {start}",
+                    repair="put values with delimiters, quotes or newlines in them into double quotes",
+                )
+            if row:
+                rows.append(row)
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise InvalidInput(
+            "quotes of a csv file must be closed, and doubled within quotes",
+            got=f"{first_line(error)}, in the row of {path} that begins in line {start}",
+            repair="close the quote there, or write the file again with a csv library",
+        ) from None
+    header = [name.strip() for name in rows[0]] if rows else []
+    _check_header(header, path)
+    columns = list(zip(*rows[1:], strict=True)) or [()] * len(header)
+    arrays = [pyarrow.array(column, pyarrow.string()) for column in columns]
+    return pyarrow.Table.from_arrays(arrays, names=header)
+
+
+def _check_header(header: list[str], path: Path) -> None:
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise InvalidInput(
+            "a column must be there once", got=f"{shown(twice[0])} {header.count(twice[0])} times in {path}", repair="rename or drop one"
+        )  # fmt: skip
+    if len(header) < 2:
+        raise InvalidInput(
+            "a csv file must have a line with the names of its columns, and more than one of them",
+            got=f"{shown(header[0]) if header else 'an empty file'} in {path}",
+            repair="add the names, as text,label in the first line",
+        )
+
+
+def _text(path: Path) -> str:
+    """The characters of a file in UTF-8, or in UTF-16 or UTF-32 where its first bytes say so."""
+    raw = path.read_bytes()
+    if raw.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        encoding = "utf-32"
+    elif raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    else:
+        encoding = "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(
+            "a file of text must be in UTF-8",
+            got=f"the byte 0x{raw[error.start]:02x} in line {line} of {path}",
+            repair=f"convert it, say from Windows' encoding: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8-{path.name}",
+        ) from None
+    if "\x00" in text:
+        raise InvalidInput(
+            "a file of text must have no zero bytes",
+            got=f"one in line {text.count(chr(10), 0, text.index(chr(0))) + 1} of {path}",
+            repair="convert it to UTF-8, or remove them",
+        )
+    return text
+
+
+def _delimiter(text: str, path: Path) -> str:
+    """What separates the columns of a csv file: what cuts its first rows into the same number of columns, more than one."""
+    counts: dict[str, int] = {}
+    for delimiter in _DELIMITERS:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        widths = set()
+        try:
+            for _, row in zip(range(_LOOKED_AT), reader, strict=False):
+                widths.add(len(row)) if row else None
+        except csv.Error:
+            continue
+        if len(widths) == 1 and max(widths) > 1:
+            counts[delimiter] = max(widths)
+    if len(counts) > 1 and "," in counts:
+        # A comma in every text is rarer than another mark in every text.
+        header = text.partition("\n")[0]
+        named = [one for one in counts if one in header]
+        counts = {one: counts[one] for one in named if one == "," or header.count(",") == 0} or counts
+    return next(iter(counts), ",")
+
+
+def _read_json_lines(path: Path) -> "pyarrow.Table":
+    import pyarrow
+
+    names: dict[str, None] = {}
+    rows: list[dict[str, Any]] = []
+    for number, row in _objects(path):
+        if not isinstance(row, dict):
+            raise InvalidInput(
+                f"every line of {path.name} must be an object", got=f"{shown(row)} in line {number}", repair='write {"text": …, "label": …}'
+            )  # fmt: skip
+        names.update(dict.fromkeys(row))
+        rows.append(row)
+    try:
+        return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
+    except (pyarrow.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise InvalidInput(
+            "a column must have values of one type in every line",
+            got=f"{first_line(error)} in {path}",
+            repair="write numbers as numbers or all values as strings",
+        ) from None
+
+
+def _objects(path: Path) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(
+                f"every line of {path.name} must be JSON",
+                got=f"{first_line(error)} in line {number}",
+                repair="write an object a line, as json.dumps does",
+            ) from None

@@ -1,0 +1,69 @@
+"""The task beside a model's config.json, so that nobody has to name columns again."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from ..errors import InvalidInput
+from ..records.files import read_json, write_json
+from .glue import TASKS
+from .task import Task
+
+TASK_FILE = "task.json"
+_FORMAT = 1
+
+
+def describe_task(task: Task) -> dict[str, object]:
+    """A task as JSON holds it: a benchmark's by its name, a user's own in full, but for where its validation file lies."""
+    if task.benchmark:
+        return {"format": _FORMAT, "benchmark": task.benchmark, "name": task.name}
+    facts = {
+        name: value for name, value in asdict(task).items() if value not in (None, {}, "") and name != "validation_file"
+    }
+    return {"format": _FORMAT, **json.loads(json.dumps(facts))}
+
+
+def task_of(content: dict[str, object], *, where: str) -> Task:
+    """The task that JSON describes.
+
+    Raises:
+        InvalidInput: it describes none.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    repair = "make the model again, or remove the file and name the columns"
+    if content.get("format") != _FORMAT:
+        raise InvalidInput(
+            f"a task must be of format {_FORMAT}", got=f"{content.get('format')!r} in {where}", repair=repair
+        )
+    name = content.get("name")
+    if content.get("benchmark"):
+        if name not in TASKS:
+            raise InvalidInput("a benchmark's task must be known", got=f"{name!r} in {where}", repair=repair)
+        return TASKS[str(name)]
+    try:
+        task = TypeAdapter(Task).validate_python({key: value for key, value in content.items() if key != "format"})
+    except (ValidationError, TypeError) as error:
+        raise InvalidInput(
+            "a task must be one that this version wrote", got=f"{error!s:.200} in {where}", repair=repair
+        ) from None
+    if not task.columns or not task.label_columns or (not task.is_regression and len(task.labels) < 1):
+        raise InvalidInput("a task must have columns and labels", got=f"none in {where}", repair=repair)
+    return task
+
+
+def write_task(directory: Path, task: Task) -> None:
+    write_json(directory / TASK_FILE, describe_task(task))
+
+
+def read_task(source: str | Path) -> Task | None:
+    """The task that a model directory carries, if it does.
+
+    Raises:
+        InvalidInput: a file that describes none.
+    """
+    path = Path(source) / TASK_FILE
+    if not path.is_file():
+        return None
+    content: dict[str, object] = read_json(path, what=TASK_FILE, shape=dict[str, object], repair="make the model again")
+    return task_of(content, where=str(path))
