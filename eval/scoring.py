@@ -28,7 +28,7 @@ from hf_albert_plus.records.record import Parent, Record, file_parent, training_
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
-from hf_albert_plus.tasks.splits import data_parent, load_split
+from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
 
 SCORES = "scores.json"
@@ -57,7 +57,7 @@ def score(
     return _score_stage(
         output,
         lambda: score_targets(targets, data=data, task=task, settings=settings, threads=threads),
-        settings={"task": task.name, **facts},
+        settings={**task.settings, **facts},
         parents={**target_parents(targets), "data": data_parent(data, task)},
     )
 
@@ -72,7 +72,7 @@ def score_files(files: list[tuple[str, Path]], *, data: str, task: Task, output:
     return _score_stage(
         output,
         lambda: score_predictions(files, data=data, task=task),
-        settings={"task": task.name, "max_length": None},
+        settings={**task.settings, "max_length": None},
         parents={**parents, "data": data_parent(data, task)},
     )
 
@@ -110,7 +110,7 @@ def score_targets(
     settings = settings or EvalSettings()
     ways = tuple(dict.fromkeys(map(parse_batching, settings.batching)))
     _check_classifiers(targets, task, max_length=settings.max_length)
-    splits = {row_name: load_split(data, task, split) for row_name, split in task.rows.items()}
+    splits = {row_name: load_split(data, task, split) for row_name, split in evaluated_splits(data, task).items()}
     runs: dict[tuple[str, str], list[ScoredRun]] = {}
     for target in targets:
         engines = {way: way.load(target, threads=threads) for way in ways}
@@ -250,11 +250,11 @@ def _document(
     )
 
 
-def scorer_for(task: str, data: str, *, max_length: int = 128) -> Callable[[Engine], float]:
+def scorer_for(task: str | Task, data: str, *, max_length: int = 128) -> Callable[[Engine], float]:
     """What scores an engine on a task's validation split, by the task's first metric: for `export(…, scorer=…)`.
 
     Args:
-        task: name of a GLUE task.
+        task: a task, or the name of one of GLUE's.
         data: folder or Hub id in the layout of nyu-mll/glue.
         max_length: longest input in tokens; fewer where a model has fewer positions.
     """
@@ -268,7 +268,7 @@ def scorer_for(task: str, data: str, *, max_length: int = 128) -> Callable[[Engi
     return score_one
 
 
-def logits_scorer_for(task: str) -> Callable[[Any, list[Any]], float]:
+def logits_scorer_for(task: str | Task) -> Callable[[Any, list[Any]], float]:
     """What scores logits in torch by a task's first metric: for `export(…, logits_scorer=…)` and `calibrate_exits(…, score=…)`."""
     chosen = get_task(task)
     return lambda logits, labels: first_metric(logits.numpy(), labels, chosen)

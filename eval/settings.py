@@ -14,7 +14,10 @@ _LONGEST_S, _ROUNDS, _FASTEST = 86_400, 1000, 1e9
 class EvalSettings:
     """How targets are scored."""
 
-    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
+    max_length: Annotated[
+        int,
+        Option("Longest input in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
+    ] = 128
     batching: Annotated[
         tuple[str, ...],
         Option(
@@ -40,7 +43,10 @@ class BenchSettings:
         tuple[float, ...],
         Option("Sentences a second of the server scenario; repeat for several. Default: half the baseline's pace."),
     ] = ()
-    max_length: Annotated[int, Option("Longest sentence in tokens; the rest is cut.")] = 128
+    max_length: Annotated[
+        int,
+        Option("Longest sentence in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
+    ] = 128
     seconds: Annotated[float, Option("Least measured time for each target and load.")] = 3.0
 
     def __post_init__(self) -> None:
@@ -66,7 +72,10 @@ class ServedSettings:
     clients: Annotated[int, Option("Clients that ask at a time.")] = 4
     seconds: Annotated[float, Option("Seconds of each of the two measurements of latency.")] = 20.0
     wait_ms: Annotated[float, Option("How long the server lets a sentence wait for others.")] = 2.0
-    max_length: Annotated[int, Option("Longest sentence in tokens; the rest is cut.")] = 128
+    max_length: Annotated[
+        int,
+        Option("Longest sentence in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
+    ] = 128
 
     def __post_init__(self) -> None:
         check_values(

@@ -15,6 +15,7 @@ from hf_albert_plus.records.files import check_input_file
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
 from hf_albert_plus.tasks.splits import load_split
+from hf_albert_plus.tasks.task import Task
 
 Example = dict[str, list[int]]
 
@@ -28,7 +29,7 @@ def as_arrays(example: Example, *, rank: int = 2) -> dict[str, numpy.ndarray]:
 
 
 def task_examples(
-    directory: Path, config: PreTrainedConfig, *, data: str, task: str, count: int, max_length: int = 128
+    directory: Path, config: PreTrainedConfig, *, data: str, task: str | Task, count: int, max_length: int = 128
 ) -> list[Example]:
     """Examples of a GLUE task's training split as rows of token ids, drawn with a fixed seed."""
     chosen = get_task(task)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hf_albert_plus.engines.artefacts import ARTEFACTS, TYPED_GRAPHS, names_in_words
 from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.option import Option, PythonOnly
+from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.task import Task
 
 if TYPE_CHECKING:
     from hf_albert_plus.engines.engine import Engine
@@ -76,8 +78,10 @@ def parse_profile(text: str) -> Profile:
 class ExportSettings:
     """What decides the files of an export besides the model."""
 
-    data: Annotated[str | None, Option("GLUE folder or Hub id: its examples calibrate, its score judges int8.")] = None
-    task: Annotated[str | None, Option("The GLUE task of --data.")] = None
+    data: Annotated[
+        str | None, PythonOnly("a verb has options for data; their examples calibrate, their score judges int8")
+    ] = None
+    task: Annotated["str | Task | None", PythonOnly("a verb chooses it for --data")] = None
     texts: Annotated[Path | None, Option("Calibrate on this file instead: a text a line, a tab in a pair.")] = None
     examples: Annotated[int, Option("Examples to calibrate with.")] = 128
     keep_fp32: Annotated[
@@ -107,7 +111,7 @@ class ExportSettings:
         if self.task is not None or self.texts is not None:
             settings["examples"] = self.examples
         if self.task is not None:
-            settings["task"] = self.task
+            settings |= get_task(self.task).settings
         if self.keep_fp32:
             settings["keep_fp32"] = list(self.keep_fp32)
         if self.max_drop is not None:

@@ -139,10 +139,10 @@ def load_classifier(
             repair="start from the encoder it was fine-tuned from",
         )
     if task is not None and config is None:
-        names = list(task.labels) or ["score"]
+        names = task.label_names
         saved.id2label = dict(enumerate(names))
         saved.label2id = {name: i for i, name in enumerate(names)}
-        saved.problem_type = "regression" if task.is_regression else "single_label_classification"
+        saved.problem_type = task.problem_type
     model, report = from_pretrained(AutoModelForSequenceClassification, source, option=option, config=config or saved)
     encoder = f"{model.base_model_prefix}."
     head_may_be_new = task is not None and not has_head

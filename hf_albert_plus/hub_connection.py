@@ -38,8 +38,8 @@ def check_data(source: str) -> None:
         InvalidInput: the path is not there, and the Hub cannot be asked.
     """
     check_source(
-        source,
-        rule="--data must be a folder here or a data set on the Hub in the layout of nyu-mll/glue",
+        source if Path(source).exists() else source.partition(":")[0],
+        rule="--data must be a file or folder here, or a data set on the Hub",
         repair="check the path, or the network if you mean the Hub",
         kind="dataset",
     )

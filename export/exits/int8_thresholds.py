@@ -70,13 +70,13 @@ class Recalibration:
         """
         if settings.data is None or settings.task is None or score is None:
             return None
-        return cls(settings.data, get_task(settings.task), _calibrated_with(source, settings.task), score)
+        return cls(settings.data, get_task(settings.task), _calibrated_with(source, get_task(settings.task)), score)
 
 
-def _calibrated_with(source: Path, task: str) -> CalibrateSettings:
+def _calibrated_with(source: Path, task: Task) -> CalibrateSettings:
     """The settings in the record of a model that was calibrated on a task, the defaults without such a record."""
     record = open_record(source) if (source / RECORD).is_file() else None
-    if record is None or record.stage != "calibrate" or record.settings.get("task") != task:
+    if record is None or record.stage != "calibrate" or record.settings.get("task") != task.name:
         return CalibrateSettings()
     known = {field.name: record.settings[field.name] for field in fields(CalibrateSettings) if field.name in record.settings}  # fmt: skip
     try:

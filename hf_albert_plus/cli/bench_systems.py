@@ -7,12 +7,11 @@ import typer
 
 from hf_albert_plus.eval.settings import BenchSettings, InvarianceSettings, ServedSettings
 
-from ..hub_connection import check_data
-from ..tasks.glue import get_task
 from ..training.settings import Precision, trains_in_bf16
 from . import options as o
 from .console import notes, print_rows, start
 from .settings_options import with_settings
+from .task_options import Scored
 
 
 def bench_pretrain(
@@ -64,14 +63,11 @@ def bench_pretrain(
 @with_settings
 def bench_serve(
     target: Annotated[str, typer.Argument(metavar="DIR[:ENGINE]", help="A classifier, as DIR:onnx-int8.")],
-    data: o.Data,
-    task: o.TaskName,
+    on: Scored,
     settings: ServedSettings,
     json_file: o.JsonFile = None,
 ) -> None:
     """Start a server and time it against the engine alone, in turns, on a task's sentences; then the latency of its requests."""
-    chosen = get_task(task)
-    check_data(data)
     from hf_albert_plus.eval.load.served import BARE, SERVED, bench_served
     from hf_albert_plus.eval.load.traffic import Traffic
     from hf_albert_plus.eval.targets import parse_target
@@ -79,7 +75,7 @@ def bench_serve(
     from ..records.files import write_json
 
     start(None)
-    traffic = Traffic(data=data, task=chosen, max_length=settings.max_length)
+    traffic = Traffic(data=on.data, task=on.task, max_length=settings.max_length)
     document = bench_served(
         parse_target(target),
         traffic,
@@ -122,16 +118,13 @@ def bench_invariance(
         list[str],
         typer.Argument(metavar="TARGET...", help="DIR (torch) or DIR:RUNTIME, as DIR:onnx-int8; NAME=… names its row."),
     ],
-    data: o.Data,
-    task: o.TaskName,
+    on: Scored,
     settings: InvarianceSettings,
     baseline: Annotated[str, typer.Option(help="The target whose logits the others are compared with.")],
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
     """Ask targets for every text of a validation split alone, in batches, padded, by pipeline and by server: how far answers differ."""
-    chosen = get_task(task)
-    check_data(data)
     from hf_albert_plus.eval.load.neighbours import bench_invariance as measure
     from hf_albert_plus.eval.load.traffic import Traffic
     from hf_albert_plus.eval.measured_documents import to_json
@@ -142,7 +135,7 @@ def bench_invariance(
     base, parsed = parse_target(baseline), parse_targets(targets)
     start(threads)
     document = measure(
-        parsed, baseline=base, traffic=Traffic(data=data, task=chosen), settings=settings, threads=threads
+        parsed, baseline=base, traffic=Traffic(data=on.data, task=on.task), settings=settings, threads=threads
     )
     if json_file is not None:
         write_json(json_file, to_json(document))

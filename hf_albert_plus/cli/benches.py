@@ -12,6 +12,7 @@ from ..errors import InvalidInput
 from . import options as o
 from .console import notes, print_rows, start
 from .settings_options import Fields, with_settings
+from .task_options import MaybeScored, OnTask
 
 if TYPE_CHECKING:
     from hf_albert_plus.eval.latency.comparison import Comparison
@@ -42,14 +43,11 @@ def bench(
         typer.Argument(metavar="TARGET...", help="DIR (torch) or DIR:RUNTIME, as DIR:onnx-int8; NAME=… names its row."),
     ],
     settings: BenchSettings,
+    on: MaybeScored,
     baseline: Annotated[str | None, typer.Option(help="The target whose speed counts as 1.00x.")] = None,
     shapes: Annotated[
         str | None, typer.Option(help=f"Shapes to time, BATCHxLENGTH. Default: {_DEFAULT_SHAPES}, without --data.")
     ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", help="GLUE folder or Hub id: also time traffic of a task's real sentences.")
-    ] = None,
-    task: Annotated[str | None, typer.Option("--task", help="The GLUE task of --data.")] = None,
     scenario: Annotated[
         list[ScenarioChoice] | None, typer.Option(help="How traffic comes; repeat for several. Default: all three.")
     ] = None,
@@ -57,21 +55,17 @@ def bench(
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Time targets at fixed shapes or under real traffic, in turns, against a baseline."""
+    """Time targets at fixed shapes, or with --data under the traffic of a task's real sentences, in turns, against a baseline."""
     from hf_albert_plus.eval.targets import parse_shapes
 
     chosen = _DEFAULT_SHAPES if shapes is None else shapes
     parse_shapes(chosen)
-    if (data is None) != (task is None):
-        raise InvalidInput(
-            "traffic needs --data and --task", got="one of them", repair="add --data nyu-mll/glue --task sst2"
-        )
     start(threads)
     from hf_albert_plus.eval.latency.bench import LATENCY, bench_targets
     from hf_albert_plus.eval.latency.bench import bench as stage
     from hf_albert_plus.eval.measured_documents import read_latency
 
-    traffic = _traffic(data, task, settings.max_length)
+    traffic = _traffic(on, settings.max_length)
     parsed, base = _with_baseline(targets, baseline)
     options: dict[str, Any] = {
         "shapes": None if traffic and shapes is None else chosen,
@@ -166,14 +160,12 @@ def cuda(
     _print(comparison)
 
 
-def _traffic(data: str | None, task: str | None, max_length: int) -> "Traffic | None":
-    if data is None or task is None:
+def _traffic(on: OnTask | None, max_length: int) -> "Traffic | None":
+    if on is None:
         return None
     from hf_albert_plus.eval.load.traffic import Traffic
 
-    from ..tasks.glue import get_task
-
-    return Traffic(data=data, task=get_task(task), max_length=max_length)
+    return Traffic(data=on.data, task=on.task, max_length=max_length)
 
 
 def _with_baseline(targets: list[str], baseline: str | None) -> "tuple[list[Target], Target]":

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from ..compression.settings import CalibrateSettings, PruneSettings, QatSettings, SparsifySettings
-from ..hub_connection import check_data, check_model
-from ..tasks.glue import get_task
+from ..hub_connection import check_model
 from . import options as o
 from .console import done, notes, start
 from .settings_options import Fields, with_settings
+from .task_options import Learned, Scored
 
 Model = Annotated[str, typer.Option(help="Directory or Hub id of a classifier.")]
 # What these verbs train with; warm-up and decay are as they are.
@@ -20,8 +20,7 @@ AS_PLAIN = Fields(without=("warmup", "weight_decay"))
 @with_settings
 def prune(
     model: Model,
-    data: o.Data,
-    task: o.TaskName,
+    on: Learned,
     out: o.Out,
     settings: Annotated[PruneSettings, AS_PLAIN],
     threads: o.Threads = None,
@@ -31,28 +30,23 @@ def prune(
 
     Then recover: albert-plus distill --student OUT --teacher MODEL.
     """
-    chosen = get_task(task)
     check_model(model, option="--model")
-    check_data(data)
     from ..compression.pruning import prune as stage
 
     start(threads)
-    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+    done(stage(model, data=on.data, task=on.task, output=out, settings=settings), out, as_json=as_json)
 
 
 @with_settings
 def calibrate(
     model: Annotated[Path, typer.Option(help="Directory of a classifier with exits.")],
-    data: o.Data,
-    task: o.TaskName,
+    on: Scored,
     out: o.Out,
     settings: CalibrateSettings,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
     """Find the earliest exits at which a classifier loses no more than it may."""
-    chosen = get_task(task)
-    check_data(data)
     from hf_albert_plus.eval.reporting.plots import depth_svg
     from hf_albert_plus.eval.scoring import logits_scorer_for
 
@@ -60,8 +54,8 @@ def calibrate(
 
     start(threads)
     record = calibrate_exits(
-        model, data=data, task=chosen, output=out, settings=settings,
-        score=logits_scorer_for(task), plot=depth_svg,
+        model, data=on.data, task=on.task, output=out, settings=settings,
+        score=logits_scorer_for(on.task), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
         _print_exits(record.result, max_drop=settings.max_drop)
@@ -102,28 +96,24 @@ def _print_exits(result: dict[str, Any], *, max_drop: float) -> None:
 @with_settings
 def sparsify(
     model: Model,
-    data: o.Data,
-    task: o.TaskName,
+    on: Learned,
     out: o.Out,
     settings: Annotated[SparsifySettings, AS_PLAIN],
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
     """Fine-tune with the smallest weights of every matrix at zero. It runs no faster: products multiply by zeros too."""
-    chosen = get_task(task)
     check_model(model, option="--model")
-    check_data(data)
     from ..compression.sparsity import sparsify as stage
 
     start(threads)
-    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+    done(stage(model, data=on.data, task=on.task, output=out, settings=settings), out, as_json=as_json)
 
 
 @with_settings
 def qat(
     model: Annotated[str, typer.Option(help="Directory or Hub id of a classifier, or of an encoder.")],
-    data: o.Data,
-    task: o.TaskName,
+    on: Learned,
     out: o.Out,
     settings: Annotated[QatSettings, AS_PLAIN],
     threads: o.Threads = None,
@@ -133,13 +123,11 @@ def qat(
 
     Then: albert-plus export OUT --to onnx-int8, or onnx-nbits for fewer than 8.
     """
-    chosen = get_task(task)
     check_model(model, option="--model")
-    check_data(data)
     from ..compression.quantisation.stage import qat as stage
 
     start(threads)
-    record = stage(model, data=data, task=chosen, output=out, settings=settings)
+    record = stage(model, data=on.data, task=on.task, output=out, settings=settings)
     if not as_json and "curvature" in record.result:
         for block, chosen_bits in record.result["bits"].items():
             notes.print(f"{block}: {chosen_bits} bits, sensitivity {record.result['curvature'][block][-1]:.3g}")

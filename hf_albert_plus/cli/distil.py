@@ -8,11 +8,11 @@ import typer
 
 from ..distillation.settings import AugmentSettings, DistilSettings, PhaseTraining, StudentSettings
 from ..errors import InvalidInput, suggest
-from ..hub_connection import check_data, check_model
-from ..tasks.glue import get_task
+from ..hub_connection import check_model
 from . import options as o
 from .console import done, print_json, start
 from .settings_options import Fields, with_settings
+from .task_options import Learned, MaybeLearned
 
 
 def print_methods(*, as_json: bool) -> None:
@@ -46,14 +46,13 @@ def distill(
     how: DistilSettings,
     student: StudentSettings,
     settings: Annotated[PhaseTraining, Fields(without=("warmup", "weight_decay"))],
+    on: MaybeLearned,
     teacher: Annotated[
         str | None, typer.Option(help="Directory or Hub id of a classifier fine-tuned on the task.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory to make. Run again with the same one to resume.", **o.OUTPUT)
     ] = None,
-    data: Annotated[str | None, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue.")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="GLUE task.")] = None,
     set_: o.MethodSet = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
@@ -67,18 +66,16 @@ def distill(
         return
     if teacher is None or out is None:
         raise typer.BadParameter(f"Missing option '{'--teacher' if teacher is None else '--out'}'.")
-    chosen = None if task is None else get_task(task)
     check_model(teacher, option="--teacher")
     if how.general_teacher is not None:
         check_model(how.general_teacher, option="--general-teacher")
-    if data is not None:
-        check_data(data)
     from ..distillation.stage import distill as stage
 
     values, overrides = split_settings(set_ or [], method=how.method)
     how = replace(how, student=replace(student, overrides=overrides), values=values)
     start(threads)
-    done(stage(teacher, data=data, task=chosen, output=out, settings=settings, method=how), out, as_json=as_json)
+    data, task = (None, None) if on is None else (on.data, on.task)
+    done(stage(teacher, data=data, task=task, output=out, settings=settings, method=how), out, as_json=as_json)
 
 
 def split_settings(pairs: list[str], *, method: str) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]:
@@ -108,8 +105,7 @@ def split_settings(pairs: list[str], *, method: str) -> tuple[tuple[tuple[str, A
 
 @with_settings
 def augment(
-    data: o.Data,
-    task: o.TaskName,
+    on: Learned,
     out: o.Out,
     settings: AugmentSettings,
     masked_lm: Annotated[
@@ -123,12 +119,10 @@ def augment(
     as_json: o.JsonOut = False,
 ) -> None:
     """Add copies of the training rows with words replaced by likely ones (TinyBERT), for distilling on soft targets."""
-    chosen = get_task(task)
-    check_data(data)
     if masked_lm is not None:
         check_model(masked_lm, option="--masked-lm")
     from ..distillation.augmentation.stage import augment as stage
 
     start(threads)
-    record = stage(data, task=chosen, output=out, settings=settings, masked_lm=masked_lm, word_vectors=word_vectors)
+    record = stage(on.data, task=on.task, output=out, settings=settings, masked_lm=masked_lm, word_vectors=word_vectors)
     done(record, out, as_json=as_json)

@@ -13,6 +13,7 @@ from ..tasks.glue import get_task
 from . import options as o
 from .console import notes, print_json, print_rows, start
 from .settings_options import Fields, with_settings
+from .task_options import Scored
 
 if TYPE_CHECKING:
     from hf_albert_plus.eval.measured_documents import ScoredRow, Scores
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
 @with_settings
 def evaluate(
-    task: o.TaskName,
-    data: o.Data,
+    on: Scored,
     settings: EvalSettings,
     targets: Annotated[
         list[str] | None,
@@ -46,15 +46,13 @@ def evaluate(
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Score targets, or files of predictions, on a GLUE task's validation split, with intervals."""
-    from ..tasks.glue import get_task
-
-    chosen = get_task(task)
+    """Score targets, or files of predictions, on a task's validation split, and on your own test split, with intervals."""
+    chosen, data = on.task, on.data
     if bool(targets) == bool(predictions):
         raise InvalidInput(
             "eval scores targets or --predictions",
             got="both" if targets else "neither",
-            repair="give one: albert-plus eval DIR:onnx-int8 --task sst2 --data nyu-mll/glue",
+            repair="give one: albert-plus eval DIR:onnx-int8 --data FILE",
         )
     from hf_albert_plus.eval import scoring
     from hf_albert_plus.eval.batched_inference import parse_batching

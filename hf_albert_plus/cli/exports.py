@@ -11,7 +11,8 @@ from hf_albert_plus.export.settings import ExportSettings
 from ..engines.artefacts import ARTEFACTS, names_in_words
 from . import options as o
 from .console import done, notes, start
-from .settings_options import with_settings
+from .settings_options import Fields, with_settings
+from .task_options import MaybeScored
 
 
 @with_settings
@@ -25,7 +26,8 @@ def export(
         ),
     ],
     out: o.Out,
-    settings: ExportSettings,
+    settings: Annotated[ExportSettings, Fields(without=("data", "task"))],
+    on: MaybeScored,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
@@ -35,8 +37,10 @@ def export(
     from hf_albert_plus.export.stage import export as stage
 
     settings = replace(settings, threads=threads)
-    scorer = scorer_for(settings.task, settings.data) if settings.data and settings.task else None
-    logits_scorer = logits_scorer_for(settings.task) if settings.task else None
+    scorer, logits_scorer = None, None
+    if on is not None:
+        settings = replace(settings, data=on.data, task=on.task)
+        scorer, logits_scorer = scorer_for(on.task, on.data, max_length=on.task.max_length), logits_scorer_for(on.task)
     record = stage(directory, to=to, output=out, settings=settings, scorer=scorer, logits_scorer=logits_scorer)
     if not as_json:
         for name, facts in record.result["exports"].items():

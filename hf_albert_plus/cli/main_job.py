@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ..hub_connection import check_data, check_model
-from ..tasks.glue import get_task
+from ..hub_connection import check_model
 from . import options as o
 from .console import print_json, print_table, start
 from .distil import split_settings
 from .settings import RunSettings
 from .settings_options import with_settings
+from .task_options import AllLearned
 
 
 def demo(
@@ -36,8 +36,7 @@ def demo(
 @with_settings
 def run(
     teacher: Annotated[str, typer.Option(help="Model directory or Hub id of a pretrained encoder.")],
-    data: o.Data,
-    task: o.TaskNames,
+    on: AllLearned,
     out: o.Out,
     settings: RunSettings,
     set_: o.MethodSet = None,
@@ -45,19 +44,14 @@ def run(
     as_json: o.JsonOut = False,
 ) -> None:
     """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
-    for name in task:
-        get_task(name)
     check_model(teacher, option="--teacher")
-    check_data(data)
     start(threads)
     from .pipeline import run_pipeline
 
     values, overrides = split_settings(set_ or [], method=settings.method)
     settings = replace(settings, values=values, overrides=overrides)
-    table = run_pipeline(
-        teacher, data=data, tasks=list(dict.fromkeys(task)), out=out, settings=settings, threads=threads
-    )
-    _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task)}")
+    table = run_pipeline(teacher, data=on.data, tasks=on.tasks, out=out, settings=settings, threads=threads)
+    _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task.name for task in on.tasks)}")
 
 
 def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:

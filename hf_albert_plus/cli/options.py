@@ -35,13 +35,6 @@ RecordOut = Annotated[
 Data = Annotated[
     str, typer.Option("--data", help="Folder or Hub id in the layout of nyu-mll/glue, or GLUE's own TSV folders.")
 ]
-TaskName = Annotated[
-    str,
-    typer.Option(
-        "--task", help="GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte, wnli; ax to score one of mnli."
-    ),
-]
-TaskNames = Annotated[list[str], typer.Option("--task", help="GLUE task; repeat for several.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights, order and dropout.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="Threads. Default: the physical cores.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value of AlbertPlusConfig; repeat for several.")]

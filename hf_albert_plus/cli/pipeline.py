@@ -1,7 +1,7 @@
 """The main job as a chain of stages. Each is skipped if it is done, so the same command resumes where it stopped."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from ..errors import InvalidInput, suggest
 from ..records.record import Record
 from ..tasks.glue import get_task
 from ..tasks.rows import fits_positions
-from ..tasks.splits import load_split
+from ..tasks.splits import evaluated_splits, load_split
 from ..tasks.task import Task
 from ..training.finetuning import finetune
 from .console import notes, printable
@@ -56,7 +56,7 @@ def run_pipeline(
     teacher: str,
     *,
     data: str,
-    tasks: list[str],
+    tasks: Sequence[str | Task],
     out: Path,
     settings: RunSettings,
     threads: int | None = None,
@@ -119,7 +119,7 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
             check_words(phase, teacher, source)
             if phase.of_teacher:
                 check_phase(phase, student=student, teacher=source)
-        for split in ("train", *task.rows.values()):
+        for split in ("train", *evaluated_splits(data, task).values()):
             load_split(data, task, split)
 
 

@@ -19,7 +19,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from ..option import Option, PythonOnly
-from ..tasks.glue import get_task
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,21 @@ class Fields:
 
 
 ALL = Fields()
+
+
+@dataclass(frozen=True)
+class FromOptions:
+    """A parameter of a verb that is made from a settings object, by the object's `chosen`.
+
+    What comes out may have a `task`, whose values are the defaults of the options `of_task`.
+
+    Attributes:
+        kind: the settings class.
+        panel: the heading in `--help` that its options stand under.
+    """
+
+    kind: type
+    panel: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,10 +115,10 @@ class SettingOption:
         default = inspect.Parameter.empty if self.is_required else self.shown
         return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=self.annotation)
 
-    def value(self, given: Any, *, task: str | None) -> Any:
+    def value(self, given: Any, *, task: Any) -> Any:
         """The field's value for what the command line gives; MISSING leaves it to the class's default."""
         if given is None and self.option.of_task and task is not None:
-            return getattr(get_task(task), self.name)
+            return getattr(task, self.name)
         if given is None:
             return MISSING
         if self.option.parse is not None:
@@ -118,8 +132,9 @@ class _Injected:
 
     kind: type
     options: dict[str, SettingOption]
+    is_chosen: bool
 
-    def build(self, values: Mapping[str, Any], *, task: str | None) -> Any:
+    def build(self, values: Mapping[str, Any], *, task: Any) -> Any:
         given = {name: option.value(values[name], task=task) for name, option in self.options.items()}
         return self.kind(**{name: value for name, value in given.items() if value is not MISSING})
 
@@ -131,11 +146,12 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
     injected: dict[str, _Injected] = {}
     shared: dict[str, SettingOption] = {}
     for parameter in inspect.signature(verb).parameters.values():
-        kind, chosen = _settings_class(hints[parameter.name])
+        kind, chosen, is_chosen = _settings_class(hints[parameter.name])
         if kind is None:
             _add(parameters, parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        injected[parameter.name] = _Injected(kind, {option.name: option for option in setting_options(kind, chosen)})
+        options = {option.name: option for option in sorted(setting_options(kind, chosen), key=_comes_later)}
+        injected[parameter.name] = _Injected(kind, options, is_chosen)
         for name, option in injected[parameter.name].options.items():
             if name in shared:  # two settings classes have one option, where it is the same in both
                 _check_same(shared[name], option)
@@ -145,8 +161,9 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def call(**values: Any) -> None:
-        task = values.get("task")
-        made = {name: one.build(values, task=task if isinstance(task, str) else None) for name, one in injected.items()}
+        choices = {name: one.build(values, task=None).chosen(values) for name, one in injected.items() if one.is_chosen}
+        task = next((choice.task for choice in choices.values() if choice is not None), None)
+        made = choices | {name: one.build(values, task=task) for name, one in injected.items() if name not in choices}
         of_settings = {name for one in injected.values() for name in one.options}
         verb(**{name: value for name, value in values.items() if name not in of_settings}, **made)
 
@@ -158,8 +175,8 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
 def settings_of(verb: Callable[..., None]) -> list[tuple[type, Fields]]:
     """The settings classes that a verb takes, and which of their fields have options."""
     hints = get_type_hints(inspect.unwrap(verb), include_extras=True)
-    pairs = [_settings_class(hint) for hint in hints.values()]
-    return [(kind, chosen) for kind, chosen in pairs if kind is not None]
+    found = [_settings_class(hint) for hint in hints.values()]
+    return [(kind, chosen) for kind, chosen, _ in found if kind is not None]
 
 
 def setting_options(kind: type, chosen: Fields = ALL) -> Iterator[SettingOption]:
@@ -195,12 +212,21 @@ def _said(kind: type, name: str, hint: Any) -> Option | PythonOnly | None:
     return None
 
 
-def _settings_class(hint: Any) -> tuple[type | None, Fields]:
-    """The settings class of a parameter, if it has one, and which of its fields are options."""
+def _comes_later(option: SettingOption) -> bool:
+    """What is asked for first stands first: data and task, whichever class declares them."""
+    return option.name not in ("data", "task")
+
+
+def _settings_class(hint: Any) -> tuple[type | None, Fields, bool]:
+    """The settings class of a parameter, if it has one, which of its fields are options, and whether the parameter is what its
+    `chosen` makes."""
     bare, *said = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    source = next((one for one in said if isinstance(one, FromOptions)), None)
+    if source is not None:
+        return source.kind, Fields(panel=source.panel), True
     if not (isinstance(bare, type) and is_dataclass(bare)):
-        return None, ALL
-    return bare, next((one for one in said if isinstance(one, Fields)), ALL)
+        return None, ALL, False
+    return bare, next((one for one in said if isinstance(one, Fields)), ALL), False
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:

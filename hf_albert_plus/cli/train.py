@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from ..hub_connection import check_data, check_model, check_source
+from ..hub_connection import check_model, check_source
 from ..pretraining.settings import PretrainSettings
-from ..tasks.glue import get_task
 from ..text.settings import CorpusSettings, TokenizerSettings
 from ..training.settings import TrainSettings
 from . import options as o
 from .console import done, start
 from .settings_options import Fields, with_settings
+from .task_options import Learned
 from .texts import TOKENIZER_REPAIR, TOKENIZER_RULE, CorpusPaths
 
 _OF_TEXT = "Options for text"
@@ -69,18 +69,15 @@ def pretrain(
 @with_settings
 def finetune(
     model: Annotated[str, typer.Option(help="Directory or Hub id of an encoder.")],
-    data: o.Data,
-    task: o.TaskName,
+    on: Learned,
     out: o.Out,
     settings: Annotated[TrainSettings, Fields(without=("warmup", "weight_decay"))],
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Fine-tune an encoder on a GLUE task."""
-    chosen = get_task(task)
+    """Fine-tune an encoder on a task: of your own data, or of GLUE."""
     check_model(model, option="--model")
-    check_data(data)
     from ..training.finetuning import finetune as stage
 
     start(threads)
-    done(stage(model, data=data, task=chosen, output=out, settings=settings), out, as_json=as_json)
+    done(stage(model, data=on.data, task=on.task, output=out, settings=settings), out, as_json=as_json)

@@ -21,6 +21,7 @@ from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
 from ..tasks.splits import data_parent
 from ..tasks.task import Task
+from ..tasks.task_file import write_task
 from ..training.finetuning import task_rows
 from ..training.loop import train
 from .importance import Gates, Site, movement, sites, taylor
@@ -88,7 +89,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             )
         check_label_order(classifier.config, task, option="--model")
         check_trainable(model, classifier.config, option="--model")
-        classifier.config.problem_type = "regression" if task.is_regression else "single_label_classification"
+        classifier.config.problem_type = task.problem_type
         widest = max(classifier.config.intermediate_sizes)
         if settings.columns and settings.multiple_of > widest:
             raise InvalidInput(
@@ -108,6 +109,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
         smaller = without(classifier, _kept(scores, settings))
         smaller.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
+        write_task(directory, task, max_length=settings.max_length)
         result = PruningResult(
             parameters_before=classifier.num_parameters(),
             parameters=smaller.num_parameters(),
@@ -119,7 +121,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     return run_stage(
         "prune",
         output,
-        settings={"task": task.name, **settings.describe()},
+        settings={**task.settings, **settings.describe()},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
     )

@@ -144,7 +144,10 @@ class CalibrateSettings:
         ),
     ] = None
     keep_exits: Annotated[bool, Option("Drop no exit: a loop needs them at even distances.")] = False
-    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
+    max_length: Annotated[
+        int,
+        Option("Longest input in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
+    ] = 128
     batch_size: Annotated[int, PythonOnly("it changes no outcome")] = 64
     seed: Annotated[int, Option("Seed of the folds.")] = 42
 

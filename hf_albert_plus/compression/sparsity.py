@@ -155,7 +155,7 @@ def sparsify(
     return run_stage(
         "sparsify",
         output,
-        settings={"task": task.name, **settings.describe()},
+        settings={**task.settings, **settings.describe()},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
         resumable=True,

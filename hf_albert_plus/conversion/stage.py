@@ -15,6 +15,7 @@ from ..records.progress import say
 from ..records.record import Record, parent
 from ..records.stage import run_stage
 from ..tasks.rows import load_tokenizer
+from ..tasks.task_file import read_task, write_task
 from .families import CONVERTIBLE
 from .initialise import initialise as start
 from .models import from_albert_plus, max_difference, to_albert_plus
@@ -97,6 +98,9 @@ def convert(
             say(f"{source} has no tokenizer: the weights are converted, and {output} gets no tokenizer either")
         else:
             load_tokenizer(source, converted.model.config).save_pretrained(directory)
+        carried = None if starts_new else read_task(source)
+        if carried is not None:
+            write_task(directory, carried)
         return converted.describe()
 
     settings = {"variant": variant, "overrides": overrides or {}, "layers": layers, "to": to,

@@ -21,6 +21,7 @@ from ..records.record import CHECKPOINTS
 from ..records.stage import discard, mark, taken_up
 from ..tasks.splits import load_split
 from ..tasks.task import Task
+from ..tasks.task_file import write_task
 from ..training.loop import TrainingResult, train
 from ..training.settings import TrainSettings, trains_in_bf16
 from ..weight_files import from_pretrained
@@ -324,6 +325,8 @@ class MethodRun:
             model = student.albert_plus
         model.save_pretrained(self.materials.directory)
         tokenizers.saved.save_pretrained(self.materials.directory)
+        if self.materials.task is not None:
+            write_task(self.materials.directory, self.materials.task, max_length=self.settings.max_length)
 
 
 def _part(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:

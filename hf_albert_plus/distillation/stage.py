@@ -65,7 +65,7 @@ def distill(
     return run_stage(
         "distill",
         output,
-        settings={"task": task.name if task else "none", **common, **method.describe(phases)},
+        settings={**(task.settings if task else {"task": "none"}), **common, **method.describe(phases)},
         parents=parents,
         work=work,
         resumable=True,

@@ -74,7 +74,7 @@ def student_config(source: Any, *, task: Task, settings: StudentSettings, method
     config.exit_threshold = None  # of the exits as they were
     config.num_labels = source.num_labels
     config.id2label, config.label2id = source.id2label, source.label2id
-    config.problem_type = "regression" if task.is_regression else "single_label_classification"
+    config.problem_type = task.problem_type
     if method.exits and not config.exit_layers:
         config.exit_layers = list(range(1, config.num_hidden_layers))
         config.exit_head = dict(settings.overrides).get("exit_head", method.exits)

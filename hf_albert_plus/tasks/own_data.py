@@ -72,6 +72,26 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
     return task
 
 
+def in_words(task: Task, *, most: int = 5) -> str:
+    """What was found in data, in a sentence."""
+    texts = " and ".join(repr(name) for name in task.columns)
+    labels = ", ".join(repr(name) for name in task.label_columns[:most])
+    names = ", ".join(task.labels[:most]) + (", …" if len(task.labels) > most else "")
+    low, high = task.bounds or (0.0, 0.0)
+    kind = {
+        "classes": f"one of {len(task.labels)} classes ({names})",
+        "labels": f"any of {len(task.labels)} labels ({names})",
+        "number": f"a number from {low:g} to {high:g}",
+    }[task.kind]
+    held = task.held_out
+    validation = (
+        ""
+        if held is None
+        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, stratified)"
+    )
+    return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}"
+
+
 def for_training(task: Task, data: str) -> Task:
     """A task that a model carries, for data that it is to be trained on: those without a validation split give one up."""
     if task.benchmark or "validation" in _tables(data, task.validation_file):

@@ -213,7 +213,7 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
     encoded = rows.map(
         tokenise, batched=True, remove_columns=rows.column_names, desc=f"tokenise {task.name}", keep_in_memory=True
     )
-    if task.is_regression:
+    if task.kind != "classes":
         return encoded
     from datasets import Value
 

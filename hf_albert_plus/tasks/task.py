@@ -47,6 +47,7 @@ class Task:
         metrics: the first one is *the* score where one number is shown.
         label_columns: the column of the label, or a column of 0 and 1 for each label.
         epochs, batch_size: plain fine-tuning defaults: small sets are seen more often.
+        max_length: longest input in tokens, as a model was trained.
         bounds: smallest and largest number of the training rows.
         held_out: the validation split, where the data have none of their own.
         validation_file: where the validation split is, if not with the data.
@@ -67,6 +68,7 @@ class Task:
     label_columns: tuple[str, ...] = ("label",)
     epochs: float
     batch_size: int
+    max_length: int = 128
     bounds: tuple[float, float] | None = None
     held_out: HeldOut | None = None
     validation_file: str | None = None

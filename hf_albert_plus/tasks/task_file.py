@@ -1,7 +1,7 @@
 """The task beside a model's config.json, so that nobody has to name columns again."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..errors import InvalidInput
@@ -16,7 +16,7 @@ _FORMAT = 1
 def describe_task(task: Task) -> dict[str, object]:
     """A task as JSON holds it: a benchmark's by its name, a user's own in full, but for where its validation file lies."""
     if task.benchmark:
-        return {"format": _FORMAT, "benchmark": task.benchmark, "name": task.name}
+        return {"format": _FORMAT, "benchmark": task.benchmark, "name": task.name, "max_length": task.max_length}
     facts = {
         name: value for name, value in asdict(task).items() if value not in (None, {}, "") and name != "validation_file"
     }
@@ -40,7 +40,7 @@ def task_of(content: dict[str, object], *, where: str) -> Task:
     if content.get("benchmark"):
         if name not in TASKS:
             raise InvalidInput("a benchmark's task must be known", got=f"{name!r} in {where}", repair=repair)
-        return TASKS[str(name)]
+        return replace(TASKS[str(name)], max_length=int(str(content.get("max_length", Task.max_length))))
     try:
         task = TypeAdapter(Task).validate_python({key: value for key, value in content.items() if key != "format"})
     except (ValidationError, TypeError) as error:
@@ -52,8 +52,14 @@ def task_of(content: dict[str, object], *, where: str) -> Task:
     return task
 
 
-def write_task(directory: Path, task: Task) -> None:
-    write_json(directory / TASK_FILE, describe_task(task))
+def write_task(directory: Path, task: Task, *, max_length: int | None = None) -> None:
+    """Writes a task into a model directory.
+
+    Args:
+        max_length: the longest input that the model was trained on, where it is not the task's.
+    """
+    carried = task if max_length is None else replace(task, max_length=max_length)
+    write_json(directory / TASK_FILE, describe_task(carried))
 
 
 def read_task(source: str | Path) -> Task | None:

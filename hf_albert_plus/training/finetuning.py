@@ -10,9 +10,11 @@ from ..checkpoints import check_trainable, load_classifier
 from ..records import processes
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
+from ..tasks.inspection import inspected
 from ..tasks.rows import encode, fits_positions, load_tokenizer
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
+from ..tasks.task_file import write_task
 from .loop import TrainingResult, train
 from .settings import TrainSettings
 
@@ -57,6 +59,7 @@ def fit(
     if processes.is_first():
         classifier.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
+        write_task(directory, task, max_length=settings.max_length)
     return result
 
 
@@ -75,6 +78,7 @@ def finetune(
         set_seed(settings.seed)
         classifier = load_classifier(model, option="--model", task=task)
         check_trainable(model, classifier.config, option="--model")
+        seen = inspected(data, task, tokenizer=load_tokenizer(model, classifier.config), max_length=settings.max_length)
         result = fit(
             classifier,
             model,
@@ -85,12 +89,12 @@ def finetune(
             description=f"fine-tune {task.name}",
             checkpoint_seconds=checkpoint_seconds,
         )
-        return {**result.describe(), "parameters": classifier.num_parameters()}
+        return {**result.describe(), "parameters": classifier.num_parameters(), **seen}
 
     return run_stage(
         "finetune",
         output,
-        settings={"task": task.name, **settings.describe()},
+        settings={**task.settings, **settings.describe()},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
         resumable=True,

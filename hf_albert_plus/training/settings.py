@@ -22,7 +22,10 @@ class TrainSettings:
     learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = 5e-5
     warmup: Annotated[float, Option("Share of the steps with a rising learning rate.")] = 0.06
     weight_decay: Annotated[float, Option("Weight decay, but for biases and norms.")] = 0.01
-    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = 128
+    max_length: Annotated[
+        int,
+        Option("Longest input in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
+    ] = 128
     seed: Annotated[int, Option("Seed of weights, order and dropout.")] = 42
     precision: Annotated[
         Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")

@@ -20,6 +20,7 @@ from ...records.record import Record, carried_record, parent
 from ...records.stage import run_stage
 from ...tasks.splits import data_parent
 from ...tasks.task import Task
+from ...tasks.task_file import write_task
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
 from .criteria import Criterion, taken_exits
@@ -142,6 +143,7 @@ def calibrate_exits(
         written = AlbertPlusConfig.from_pretrained(directory)
         written.exit_criterion, written.exit_threshold = settings.criterion, criterion.threshold
         written.save_pretrained(directory)
+        write_task(directory, task, max_length=settings.max_length)
         alone = {str(layer): score(logits_BC, labels) for layer, logits_BC in zip(layers, logits_JBC, strict=True)}
         logits_JBC, layers = logits_JBC[[*calibration.kept, -1]], [*(written.exit_layers or []), layers[-1]]
         result = asdict(
@@ -165,7 +167,7 @@ def calibrate_exits(
     return run_stage(
         "calibrate",
         output,
-        settings={"task": task.name, **asdict(settings)},
+        settings={**task.settings, **asdict(settings)},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
     )

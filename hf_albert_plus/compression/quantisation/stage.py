@@ -13,6 +13,7 @@ from ...records.record import CHECKPOINTS, Record, parent
 from ...records.stage import run_stage
 from ...tasks.splits import data_parent
 from ...tasks.task import Task
+from ...tasks.task_file import write_task
 from ...training.finetuning import task_rows
 from ...training.loop import TrainingResult, train
 from ..settings import QatSettings
@@ -100,6 +101,7 @@ def qat(
         if processes.is_first():
             classifier.to("cpu").save_pretrained(directory)
             tokenizer.save_pretrained(directory)
+            write_task(directory, task, max_length=settings.max_length)
             scheme.write(directory)
             write_packed(classifier, scheme, directory / PACKED)
         processes.wait()
@@ -115,7 +117,7 @@ def qat(
     return run_stage(
         "qat",
         output,
-        settings={"task": task.name, **settings.describe()},
+        settings={**task.settings, **settings.describe()},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
         resumable=True,

@@ -147,7 +147,7 @@ def augment(
     if word_vectors is not None:
         name = file_parent if word_vectors.is_file() else parent
         parents["word_vectors"] = name(word_vectors)
-    return run_stage("augment", output, settings={"task": task.name, **settings.describe()}, parents=parents, work=work)
+    return run_stage("augment", output, settings={**task.settings, **settings.describe()}, parents=parents, work=work)
 
 
 def write_augmented(

@@ -1,0 +1,85 @@
+"""Which task a verb works on: the one that is named, the one that a model carries, or the one that is found in the data."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInput, suggest
+from .data_settings import DataSettings
+from .glue import TASKS, get_task
+from .own_data import find_task, for_training, read_as
+from .task import Task
+from .task_file import read_task
+
+
+def choose_task(
+    data: str,
+    *,
+    name: str | None = None,
+    settings: DataSettings | None = None,
+    model: str | Path | None = None,
+    trains: bool = False,
+) -> Task:
+    """The task of data.
+
+    Args:
+        data: a benchmark's folder or Hub id, or data of one's own.
+        name: a GLUE task, or a directory that carries a task; None takes the model's, or finds the task in the data.
+        settings: what is said of the columns.
+        model: the directory or Hub id that the verb reads. Where it is a classifier with the labels that are found in the data, the
+            task has them in its order.
+        trains: whether the verb learns from the rows, so that data without a validation split give one up.
+
+    Raises:
+        InvalidInput: a name that is none, settings that a benchmark's task does not take, or data that no task can be found in.
+    """
+    settings = settings or DataSettings()
+    named = None if name is None else _named(name)
+    if named is not None and named.benchmark:
+        return _of_benchmark(named, settings)
+    carried = named or (None if model is None else read_task(model))
+    if carried is not None and carried.benchmark and (settings.names_columns or Path(data).is_file()):
+        carried = None
+    if carried is None:
+        return _in_order_of(model, find_task(data, settings))
+    if carried.benchmark:
+        return _of_benchmark(carried, settings)
+    chosen = read_as(carried, settings)
+    return for_training(chosen, data) if trains else chosen
+
+
+def _named(name: str) -> Task:
+    if name in TASKS:
+        return get_task(name)
+    carried = read_task(name) if Path(name).is_dir() else None
+    if carried is None:
+        raise InvalidInput(
+            "--task must be a GLUE task, or a directory with a task.json",
+            got=repr(name),
+            repair=f"{suggest(name, list(TASKS))}; leave it out for data of your own",
+        )
+    return carried
+
+
+def _of_benchmark(task: Task, settings: DataSettings) -> Task:
+    if settings.names_columns or settings.validation is not None:
+        raise InvalidInput(
+            f"the columns and splits of {task.name} are GLUE's",
+            got="options that name others",
+            repair="leave out --task for data of your own, or leave out the options",
+        )
+    return task.measured_by(settings.measure)
+
+
+def _in_order_of(model: str | Path | None, task: Task) -> Task:
+    """The task with its labels numbered as a classifier has them, if it has just these."""
+    if model is None or not task.labels:
+        return task
+    from ..config_files import load_config
+    from ..heads import is_classifier
+
+    config: Any = load_config(model, option="the model of the task")
+    names = [str(config.id2label[i]) for i in sorted(config.id2label)] if is_classifier(config) else []
+    if len(names) != len(task.labels) or sorted(names) != sorted(task.labels):
+        return task
+    return replace(task, labels=tuple(names))

@@ -1,0 +1,148 @@
+"""A look at data before anything is trained on them: what a record and a report say, and what somebody should see."""
+
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ..records.progress import say
+from .splits import evaluated_splits, load_split
+from .task import Task
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+# Rows that the share of cut texts is counted on, the first of the training split.
+_TOKENISED = 2_000
+# A share of cut texts that somebody should see.
+_MANY_CUT = 0.05
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is in a task's data.
+
+    Attributes:
+        rows: split -> rows.
+        classes: label -> training rows with it, the most frequent first; none for numbers.
+        bounds: smallest and largest number of the training rows.
+        empty_texts: split -> rows with a text of nothing but blanks.
+        repeated: other split -> its rows whose texts stand in the training split too.
+        contradictions: texts that stand in the training split with different labels.
+        without_label: training rows with none of several labels.
+        cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
+    """
+
+    rows: dict[str, int]
+    classes: dict[str, int]
+    bounds: tuple[float, float] | None
+    empty_texts: dict[str, int]
+    repeated: dict[str, int]
+    contradictions: int
+    without_label: int
+    cut: float | None = None
+    max_length: int | None = None
+
+    def describe(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What should be looked at: rule, value and repair of each."""
+        said = []
+        rare = [name for name, count in self.classes.items() if count < 2]
+        if rare:
+            names = ", ".join(repr(name) for name in rare[:_SHOWN])
+            said.append(
+                f"a label should have at least 2 training rows, got {len(rare)} with fewer ({names}): add rows or merge them"
+            )
+        for split, count in self.empty_texts.items():
+            if count:
+                said.append(f"texts should have words, got {count} empty ones in {split}: drop these rows")
+        for split, count in self.repeated.items():
+            if count:
+                said.append(
+                    f"no text should stand in two splits, got {count} of the {self.rows[split]} of {split} in the training "
+                    "rows too: scores of these say nothing of new texts; remove them from one"
+                )
+        if self.contradictions:
+            said.append(f"a text should have one label, got {self.contradictions} with several: correct or drop them")
+        if self.cut is not None and self.cut > _MANY_CUT:
+            said.append(
+                f"most texts should fit into --max-length, got {100 * self.cut:.0f} % longer than {self.max_length} tokens: "
+                "raise it if the model has positions"
+            )
+        return said
+
+
+def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> dict[str, Any]:
+    """What a training's record says of data of one's own, under `data`; warnings are printed. A benchmark's data are known."""
+    if task.benchmark:
+        return {}
+    facts = look_at(data, task, tokenizer=tokenizer, max_length=max_length)
+    say(f"{task.name}: " + ", ".join(f"{count:,} rows of {split}" for split, count in facts.rows.items()))
+    for warning in facts.warnings:
+        say(f"look at this: {warning}")
+    return {"data": facts.describe()}
+
+
+def look_at(
+    data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase | None" = None, max_length: int | None = None
+) -> DataFacts:
+    """Counts what is in a task's data.
+
+    Args:
+        tokenizer, max_length: with both, the share of texts that are cut is counted too.
+
+    Raises:
+        InvalidInput: rows that are not the task's.
+    """
+    train = load_split(data, task, "train")
+    splits = {"train": train} | {
+        split: load_split(data, task, split) for split in evaluated_splits(data, task).values()
+    }
+    texts = {split: _texts(rows, task) for split, rows in splits.items()}
+    known = set(texts["train"])
+    labels = train["label"][:]
+    return DataFacts(
+        rows={split: len(rows) for split, rows in splits.items()},
+        classes=_classes(labels, task),
+        bounds=(min(labels), max(labels)) if task.is_regression else None,
+        empty_texts={
+            split: sum(not any(part.strip() for part in text) for text in rows) for split, rows in texts.items()
+        },
+        repeated={split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"},
+        contradictions=_contradictions(texts["train"], labels),
+        without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
+        cut=None if tokenizer is None or max_length is None else _cut(texts["train"], tokenizer, max_length),
+        max_length=max_length,
+    )
+
+
+def _texts(rows: "Dataset", task: Task) -> list[tuple[str, ...]]:
+    return list(zip(*(rows[column] for column in task.columns), strict=True))
+
+
+def _classes(labels: list[Any], task: Task) -> dict[str, int]:
+    if task.is_regression:
+        return {}
+    ids = (i for row in labels for i, held in enumerate(row) if held) if task.has_several_labels else labels
+    counts = Counter(dict.fromkeys(task.labels, 0))
+    counts.update(task.labels[i] for i in ids)
+    return dict(counts.most_common())
+
+
+def _contradictions(texts: list[tuple[str, ...]], labels: list[Any]) -> int:
+    of_text: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+    for text, label in zip(texts, labels, strict=True):
+        of_text[text].append(label)
+    return sum(any(one != other for one, other in pairwise(said)) for said in of_text.values())
+
+
+def _cut(texts: list[tuple[str, ...]], tokenizer: Any, max_length: int) -> float:
+    looked_at = texts[:_TOKENISED]
+    columns = [list(column) for column in zip(*looked_at, strict=True)]
+    lengths = [len(ids) for ids in tokenizer(*columns, truncation=False, verbose=False)["input_ids"]]
+    return sum(length > max_length for length in lengths) / len(lengths)
