@@ -39,7 +39,7 @@ def check_data(source: str) -> None:
     """
     check_source(
         source if Path(source).exists() else source.partition(":")[0],
-        rule="--data must be a file or folder here, or a data set on the Hub",
+        rule="--data must be a file or folder here, or a data set on the Hub, as nyu-mll/glue",
         repair="check the path, or the network if you mean the Hub",
         kind="dataset",
     )

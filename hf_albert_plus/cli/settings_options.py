@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from dataclasses import Field as DataclassField
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -126,6 +126,10 @@ class SettingOption:
         return tuple(given) if get_origin(self.kind) is tuple else given
 
 
+# Stands for a task whose values no rule refuses, until there is one.
+_ANY = SimpleNamespace(epochs=1.0, batch_size=1, max_length=128)
+
+
 @dataclass(frozen=True)
 class _Injected:
     """A parameter of a verb that is a settings object."""
@@ -161,6 +165,8 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def call(**values: Any) -> None:
+        for one in injected.values() if any(one.is_chosen for one in injected.values()) else ():
+            one.build(values, task=_ANY)  # what was typed is looked at before any data are
         choices = {name: one.build(values, task=None).chosen(values) for name, one in injected.items() if one.is_chosen}
         task = next((choice.task for choice in choices.values() if choice is not None), None)
         made = choices | {name: one.build(values, task=task) for name, one in injected.items() if name not in choices}

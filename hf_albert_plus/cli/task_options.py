@@ -10,7 +10,7 @@ from ..errors import InvalidInput
 from ..hub_connection import check_data
 from ..option import Option
 from ..records.progress import say
-from ..tasks.choosing import choose_task
+from ..tasks.choosing import choose_task, named_task
 from ..tasks.data_settings import DataSettings
 from ..tasks.own_data import in_words
 from ..tasks.task import Task
@@ -49,8 +49,7 @@ class TaskOptions(DataSettings):
         Raises:
             InvalidInput: data that are not there, or that no task can be found in.
         """
-        check_data(self.data)
-        return OnTask(self.data, _choose(self.data, self.task, _columns(self), _carrier(values), self.trains))
+        return OnTask(self.data, _chosen(self.data, self.task, self, values, trains=self.trains))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +107,16 @@ class RunTaskOptions(DataSettings):
         Raises:
             InvalidInput: data that are not there, or that no task can be found in.
         """
-        check_data(self.data)
         names = tuple(dict.fromkeys(self.task)) or (None,)
-        return OnTasks(
-            self.data, tuple(_choose(self.data, name, _columns(self), _carrier(values), True) for name in names)
-        )
+        return OnTasks(self.data, tuple(_chosen(self.data, name, self, values, trains=True) for name in names))
 
 
-def _columns(options: DataSettings) -> DataSettings:
-    """What the options say of the columns alone."""
-    return DataSettings(**{field.name: getattr(options, field.name) for field in fields(DataSettings)})
+def _chosen(data: str, name: str | None, options: DataSettings, values: Mapping[str, Any], *, trains: bool) -> Task:
+    columns = DataSettings(**{field.name: getattr(options, field.name) for field in fields(DataSettings)})
+    if name is not None:
+        named_task(name)
+    check_data(data)
+    return _choose(data, name, columns, _carrier(values) if name is None else None, trains)
 
 
 @lru_cache(maxsize=8)

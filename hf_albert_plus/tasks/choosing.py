@@ -34,7 +34,7 @@ def choose_task(
         InvalidInput: a name that is none, settings that a benchmark's task does not take, or data that no task can be found in.
     """
     settings = settings or DataSettings()
-    named = None if name is None else _named(name)
+    named = None if name is None else named_task(name)
     if named is not None and named.benchmark:
         return _of_benchmark(named, settings)
     carried = named or (None if model is None else read_task(model))
@@ -48,7 +48,12 @@ def choose_task(
     return for_training(chosen, data) if trains else chosen
 
 
-def _named(name: str) -> Task:
+def named_task(name: str) -> Task:
+    """The task of a name: one of GLUE's, or the one that a directory carries.
+
+    Raises:
+        InvalidInput: a name that is neither.
+    """
     if name in TASKS:
         return get_task(name)
     carried = read_task(name) if Path(name).is_dir() else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
-from .columns import is_list, is_text
+from .column_roles import is_list, is_text
 from .task import Kind, Task
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind 
             )  # fmt: skip
         return FoundLabels("number", (), (min(numbers), max(numbers)))
     if found == "labels":
-        names = {label for labels in _lists(table, name, where=where) for label in labels}
-        if not names:
+        held = {label for labels in _lists(table, name, where=where) for label in labels}
+        if not held:
             raise InvalidInput("rows must have labels", got=f"none in {where}", repair="choose another --label-column")
-        return FoundLabels("labels", tuple(sorted(names, key=_order)), None)
-    names = _checked_classes(_classes(table, name, where=where), name, where=where)
-    return FoundLabels("classes", names, None)
+        return FoundLabels("labels", tuple(sorted(held, key=_order)), None)
+    names = _classes(table, name, where=where)
+    return FoundLabels("classes", _checked_classes(names, name, where=where), None)
 
 
 def read_labels(table: "pyarrow.Table", task: Task, *, where: str) -> list[Any]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, first_line, shown, suggest
-from ..records.files import file_sha256
+from ..records.files import check_input_file, file_sha256
 from ..records.record import Parent
-from .columns import find_columns, is_list, is_text
+from .column_roles import find_columns, is_list, is_text
 from .data_settings import DataSettings
+from .division import split_off
 from .glue import TASKS
-from .held_out import split_off
 from .labels import find_labels, read_labels, unlabelled
 from .tables import (
     is_dataset_directory,
@@ -204,6 +204,7 @@ def _tables(data: str, validation: str | None) -> "dict[str, pyarrow.Table]":
     else:
         tables = {split: read_files(files) for split, files in split_sources(data).items()}
     if validation is not None:
+        check_input_file(Path(validation), what="--validation")
         tables["validation"] = read_files([Path(validation)])
     return tables
 

@@ -60,10 +60,10 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
     if len(files) == 1:
         return {"train": files}
-    names = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
+    there = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
     raise InvalidInput(
         "a folder of --data must have files called train, and validation or test, or a single file",
-        got=f"{path} with {names}",
+        got=f"{path} with {there}",
         repair=f"rename them, as train.csv (known: {', '.join(SUFFIXES)}), or add --task NAME for a folder of GLUE",
     )
 

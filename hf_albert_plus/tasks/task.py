@@ -7,8 +7,9 @@ from ..errors import InvalidInput, suggest
 
 # One class of several, any number of labels together, or a number.
 Kind = Literal["classes", "labels", "number"]
+ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 KINDS: tuple[Kind, ...] = ("classes", "labels", "number")
-_PROBLEMS: dict[Kind, str] = {
+_PROBLEMS: dict[Kind, ProblemType] = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
     "number": "regression",
@@ -99,7 +100,7 @@ class Task:
         return list(self.labels) or ["score"]
 
     @property
-    def problem_type(self) -> str:
+    def problem_type(self) -> ProblemType:
         """What transformers calls the kind."""
         return _PROBLEMS[self.kind]
 

@@ -121,7 +121,7 @@ def test_no_batch_has_no_learning_rate_of_its_own():
         (["run", "--teacher", "x", "--data", "y", "--task", "sst2", "--out", "z", "--shapes", ""], "--shapes must be"),
         (["eval", "{model}", "--data", "y", "--task", "sst2", "--max-length", "0"], "--max-length must be at least 4"),
         (["eval", "{model}", "--data", "y", "--task", "sst2", "--rounds", str(10**30)], "--rounds must be at least 1 and at most 1,000"),
-        (["eval", "{model}", "--data", "y", "--task", "sst2", "--batching", "file:0"], "--batching must be"),
+        (["eval", "{model}", "--data", "..", "--task", "sst2", "--batching", "file:0"], "--batching must be"),
         (["submit", "sst2={model}", "--data", "y", "--max-length", "-1"], "--max-length must be at least 4"),
         (["retrieve", "x", "--data", "y", "--task", "mrpc", "--max-length", "-1"], "--max-length must be at least 4"),
         (["bench", "{model}", "--baseline", "{model}", "--seconds", "nan"], "--seconds must be"),

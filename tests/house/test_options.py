@@ -116,16 +116,18 @@ def test_two_classes_that_differ_in_an_option_are_refused():
 
 @pytest.mark.parametrize(("task", "given"), [("sst2", {}), ("rte", {"epochs": 0.5}), ("cola", {"batch_size": 7})])
 def test_a_setting_without_a_value_is_the_tasks(task, given):
+    from hf_albert_plus.cli.task_options import Learned, TrainingTaskOptions
     from hf_albert_plus.tasks.glue import get_task
     from hf_albert_plus.training.settings import TrainSettings
 
     made = []
 
-    def verb(task: str, settings: TrainSettings) -> None:
+    def verb(on: Learned, settings: TrainSettings) -> None:
         made.append(settings)
 
-    values = {option.name: option.shown for option in setting_options(TrainSettings)}
-    with_settings(verb)(task=task, **{**values, **given})
+    kinds = (TrainSettings, TrainingTaskOptions)
+    values = {option.name: option.shown for kind in kinds for option in setting_options(kind)}
+    with_settings(verb)(**{**values, "task": task, "data": ".", **given})
     own = {"epochs": get_task(task).epochs, "batch_size": get_task(task).batch_size}
     assert {name: getattr(made[0], name) for name in own} == {**own, **given}
 
