@@ -123,7 +123,7 @@ def _chosen(data: str, name: str | None, options: DataSettings, values: Mapping[
 def _choose(data: str, name: str | None, settings: DataSettings, carrier: str | None, trains: bool) -> Task:
     task = choose_task(data, name=name, settings=settings, model=carrier, trains=trains)
     if not task.benchmark:
-        say(in_words(task))
+        say(in_words(data, task))
     return task
 
 

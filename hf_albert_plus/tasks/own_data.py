@@ -72,8 +72,8 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
     return task
 
 
-def in_words(task: Task, *, most: int = 5) -> str:
-    """What was found in data, in a sentence."""
+def in_words(data: str, task: Task, *, most: int = 5) -> str:
+    """How data are read, in a sentence."""
     texts = " and ".join(repr(name) for name in task.columns)
     labels = ", ".join(repr(name) for name in task.label_columns[:most])
     names = ", ".join(task.labels[:most]) + (", …" if len(task.labels) > most else "")
@@ -86,7 +86,7 @@ def in_words(task: Task, *, most: int = 5) -> str:
     held = task.held_out
     validation = (
         ""
-        if held is None
+        if held is None or not _holds_out(data, task)
         else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, stratified)"
     )
     return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}"
@@ -152,6 +152,24 @@ def own_splits(data: str, task: Task) -> list[str]:
     if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or _holds_out(data, task)):
         labelled.append("validation")
     return [split for split in ("validation", "test") if split in labelled]
+
+
+def as_written(rows: "Dataset", task: Task) -> "Dataset":
+    """Rows of a task with the columns and labels that its data have, so that they can be read as such again."""
+    labels = rows["label"][:]
+    (first, *others) = task.label_columns
+    if task.is_regression:
+        written: dict[str, list[Any]] = {first: labels}
+    elif others:
+        written = {name: [int(row[i]) for row in labels] for i, name in enumerate(task.label_columns)}
+    elif task.has_several_labels:
+        written = {first: [[name for name, held in zip(task.labels, row, strict=True) if held] for row in labels]}
+    else:
+        written = {first: [task.labels[i] for i in labels]}
+    bare = rows.remove_columns("label")
+    for name, values in written.items():
+        bare = bare.add_column(name, values)
+    return bare
 
 
 def own_parent(data: str, validation: str | None = None) -> Parent:

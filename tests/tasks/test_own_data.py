@@ -16,7 +16,7 @@ from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.division import split_off
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.inspection import look_at
-from hf_albert_plus.tasks.own_data import find_task, in_words
+from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task_file import read_task, write_task
 
@@ -206,7 +206,8 @@ def test_words_are_put_together(tmp_path):
 
 
 def test_what_was_found_in_words(tmp_path):
-    said = in_words(find_task(str(written(tmp_path, "csv"))))
+    data = str(written(tmp_path, "csv"))
+    said = in_words(data, find_task(data))
     assert said.startswith(
         "my: text in 'text', label in 'label': one of 3 classes (billing, refund, sign in); 10 % of the rows"
     )
@@ -279,3 +280,18 @@ def test_texts_that_are_cut_are_counted(tmp_path, tokenizer_dir):
     facts = look_at(data, task, tokenizer=tokenizer, max_length=16)
     assert facts.cut == 0.5
     assert "50 % longer than 16 tokens" in " ".join(facts.warnings)
+
+
+@pytest.mark.parametrize("kind", ["classes", "lists", "flags", "number"])
+def test_rows_are_written_as_they_were_read(tmp_path, kind):
+    values = {
+        "classes": {"label": LABELS},
+        "lists": {"label": [held for held in LISTS for _ in range(3)]},
+        "flags": {name: [int(name in held) for held in LISTS for _ in range(3)] for name in "abc"},
+        "number": {"label": [number / 8 for number in range(60)]},
+    }[kind]
+    table = pyarrow.table({"text": TEXTS, **values})
+    pyarrow.parquet.write_table(table, tmp_path / "my.parquet")
+    data = str(tmp_path / "my.parquet")
+    task = find_task(data, DataSettings(validation=data))
+    assert as_written(load_split(data, task, "train"), task).to_dict() == table.to_pydict()

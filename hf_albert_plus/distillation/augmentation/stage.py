@@ -1,7 +1,7 @@
 """The augmentation stage: GLUE-shaped data in, the same with copies of its training rows, some of their words replaced, out."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from shutil import copyfile
@@ -12,9 +12,11 @@ from ...records.files import late_errors
 from ...records.progress import track
 from ...records.record import Record, file_parent, parent
 from ...records.stage import run_stage
+from ...tasks.own_data import as_written
 from ...tasks.readers import tsv_file
-from ...tasks.splits import data_parent, load_split
+from ...tasks.splits import data_parent, evaluated_splits, load_split
 from ...tasks.task import Task
+from ...tasks.task_file import write_task
 from ..settings import AugmentSettings
 from .candidates import NONE, MaskedLmCandidates, WordVectors, read_word_vectors
 from .words import split_words
@@ -115,7 +117,7 @@ def augment(
 
     Args:
         data: folder or Hub id in the layout of nyu-mll/glue.
-        output: the directory to make, in that layout: `TASK/SPLIT-*.parquet`, record.json.
+        output: the directory to make, in that layout: `TASK/SPLIT-*.parquet`, record.json; of data of one's own `SPLIT-*.parquet`.
         masked_lm: directory or Hub id of the model that has the candidates of words that are one piece.
         word_vectors: file or model directory that has those of all others, or of all words without a masked LM.
 
@@ -136,9 +138,14 @@ def augment(
             word_vectors=read_word_vectors(word_vectors) if word_vectors is not None else None,
             count=settings.candidates,
         )
-        (directory / task.name).mkdir()
-        copy_other_splits(data, task, directory / task.name)
-        target = directory / task.name / "train-00000-of-00001.parquet"
+        folder = directory / task.name if task.benchmark else directory
+        folder.mkdir(exist_ok=True)
+        if task.benchmark:
+            copy_other_splits(data, task, folder)
+        else:
+            rows = as_written(rows, task)
+            write_other_splits(data, task, folder)
+        target = folder / "train-00000-of-00001.parquet"
         return asdict(write_augmented(rows, target, task=task, candidates_of=candidates_of, settings=settings))
 
     parents = {"data": data_parent(data, task)}
@@ -196,6 +203,15 @@ def write_augmented(
         words_with_candidates=round(with_candidates / words, 4),
         words_replaced=round(replaced / (words * settings.copies), 4),
     )
+
+
+def write_other_splits(data: str, task: Task, directory: Path) -> None:
+    """Writes the splits of data of one's own that are scored, in their own columns; with them stands the task."""
+    for split in evaluated_splits(data, task).values():
+        rows = as_written(load_split(data, task, split), task)
+        with (directory / f"{split}-00000-of-00001.parquet").open("wb") as stream, late_errors(stream) as late:
+            rows.to_parquet(late)
+    write_task(directory, replace(task, held_out=None))
 
 
 def copy_other_splits(data: str, task: Task, directory: Path) -> None:
