@@ -11,8 +11,9 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
-from hf_albert_plus.tasks.glue import TASKS
+from hf_albert_plus.tasks.glue import TASKS, get_task
 from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task_file import task_of
 
 # The largest numbers that tables, plots and plans compute with.
 _LARGEST = 1e15
@@ -104,7 +105,7 @@ class ScoredRun:
 
     Attributes:
         seconds: median of the first way of batching; None of a file of predictions, as `throughput`.
-        predictions: label ids, or values for regression.
+        predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
         average_layers: that a row of text ran, of a graph with exits.
     """
 
@@ -115,7 +116,7 @@ class ScoredRun:
     throughput: list[BatchingPace] | None = field(default=None, metadata=IF_KNOWN)
     model_sha256: str
     architecture_sha256: str
-    predictions: list[Size]
+    predictions: list[Size] | list[list[Count]]
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
 
 
@@ -135,7 +136,7 @@ class ScoredRow:
     task: str
     split: str
     examples: PositiveCount
-    glue_examples: PositiveCount
+    glue_examples: PositiveCount | None
     metrics: Metrics
     spread: dict[str, Interval | None] = field(default_factory=dict)
     intervals: dict[str, Interval | None]
@@ -144,7 +145,7 @@ class ScoredRow:
     @property
     def differs_from_glue(self) -> bool:
         """Whether the split has another number of rows than GLUE's."""
-        return self.examples != self.glue_examples
+        return self.glue_examples is not None and self.examples != self.glue_examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,17 +155,28 @@ class Scores:
     Attributes:
         max_length: None of files of predictions.
         references: report row -> its labels.
+        own_task: what a user's own task is, as `task.json` says it; None of a benchmark's.
     """
 
     kind: str = "scores"
     format: int = FORMAT
     task: str
+    own_task: dict[str, Any] | None = field(default=None, metadata=IF_KNOWN)
     protocol: str
     data: Parent
     max_length: Count | None
-    references: dict[str, list[Size]]
+    references: dict[str, list[Size] | list[list[Count]]]
     rows: Annotated[list[ScoredRow], Field(min_length=1)]
     environment: Environment
+
+    @property
+    def described_task(self) -> Task:
+        """The task that was scored.
+
+        Raises:
+            InvalidInput: it is none that there is.
+        """
+        return get_task(self.task) if self.own_task is None else task_of(self.own_task, where="own_task")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,8 +299,10 @@ def read_scores(path: Path) -> Scores:
     """
     repair = "measure again: albert-plus eval … --json"
     scores = _read(path, Scores, kind="scores", what="--scores", repair=repair)
-    task = TASKS.get(scores.task)
-    fault = f"the task {scores.task!r}" if task is None else _fault_of_rows(scores, task)
+    fault: str | None = f"the task {scores.task!r}"
+    if scores.own_task is not None or scores.task in TASKS:
+        task = scores.described_task
+        fault = _fault_of_rows(scores, task) if task.name == scores.task else fault
     if fault is not None:
         raise InvalidInput("the parts of a scores file must belong together", got=f"{fault} in {path}", repair=repair)
     return scores

@@ -1,4 +1,4 @@
-"""GLUE's metrics in points (100 is perfect), their bootstrap intervals over examples and seeds, and those of the difference of two rows.
+"""Metrics in points (100 is perfect), their bootstrap intervals over examples and seeds, and those of the difference of two rows.
 
 A bootstrap weighs examples by how often each was drawn, so every metric here takes weights.
 """
@@ -15,7 +15,8 @@ from hf_albert_plus.tasks.task import Task
 
 
 def predictions(logits: numpy.ndarray, task: Task) -> numpy.ndarray:
-    """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`.
+    """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`; of several labels 1 for each whose
+    probability reaches a half and 0 for the others, `[examples, num_labels]`.
 
     Raises:
         InvalidInput: logits that are not finite.
@@ -24,6 +25,8 @@ def predictions(logits: numpy.ndarray, task: Task) -> numpy.ndarray:
         raise InvalidInput(
             "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
         )
+    if task.has_several_labels:
+        return (logits >= 0).astype(int)
     return logits[:, 0].astype(float) if task.is_regression else logits.argmax(axis=-1)
 
 
@@ -31,8 +34,8 @@ def compute_metrics(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task)
     """The task's metrics, its score first.
 
     Args:
-        predicted: label ids, or values for regression, `[examples]`.
-        labels: `[examples]`.
+        predicted: label ids, or values for regression, `[examples]`; 0 and 1 of several labels, `[examples, num_labels]`.
+        labels: in the same form.
 
     Returns:
         Metric name -> points. None where the metric is not defined: a correlation with constant values.
@@ -84,6 +87,44 @@ def matthews(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.nda
     return 100 * covariance / numpy.sqrt(numpy.where(spread > 0, spread, numpy.inf))
 
 
+def macro_f1(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Mean over classes of their F1, those left out that neither predictions nor labels have; over all labels where a row may have
+    several, 0 for one that nothing has."""
+    hits, sums = _hits_and_sums(predicted, labels, weights)
+    if predicted.ndim == 2:
+        return 100 * numpy.mean(2 * hits / numpy.maximum(sums, 1), axis=-1)
+    return 100 * (2 * hits / numpy.maximum(sums, 1)).sum(axis=-1) / numpy.maximum((sums > 0).sum(axis=-1), 1)
+
+
+def weighted_f1(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Mean of the classes' F1, each weighted by the rows with that label."""
+    hits, sums = _hits_and_sums(predicted, labels, weights)
+    rows = weights @ _of_classes(labels, numpy.union1d(predicted, labels))
+    return 100 * (rows * 2 * hits / numpy.maximum(sums, 1)).sum(axis=-1) / weights.sum(axis=-1)
+
+
+def micro_f1(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """F1 over all pairs of a row and a label; 0 where neither side has one."""
+    hits, sums = _hits_and_sums(predicted, labels, weights)
+    return 100 * 2 * hits.sum(axis=-1) / numpy.maximum(sums.sum(axis=-1), 1)
+
+
+def _hits_and_sums(
+    predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """For each class: rows with it on both sides, and rows with it on either, those with it on both counted twice;
+    `[draws, classes]`."""
+    if predicted.ndim == 1:
+        classes = numpy.union1d(predicted, labels)
+        predicted, labels = _of_classes(predicted, classes), _of_classes(labels, classes)
+    return weights @ (predicted * labels), weights @ (predicted + labels)
+
+
+def _of_classes(values: numpy.ndarray, classes: numpy.ndarray) -> numpy.ndarray:
+    """1 where a row has a class, `[examples, classes]`."""
+    return (values[:, None] == classes).astype(float)
+
+
 def pearson(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
     """Pearson's correlation; not defined where either side is constant."""
     x, y = predicted - numpy.mean(predicted), labels - numpy.mean(labels)
@@ -124,7 +165,16 @@ def _constant(values: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
     return highest == numpy.where(drawn, values, numpy.inf).min(axis=-1)
 
 
-METRICS = {"accuracy": accuracy, "f1": f1, "matthews": matthews, "pearson": pearson, "spearman": spearman}
+METRICS = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "macro_f1": macro_f1,
+    "weighted_f1": weighted_f1,
+    "micro_f1": micro_f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
 
 
 def first_metric(logits: numpy.ndarray, labels: Any, task: Task) -> float:
@@ -143,8 +193,8 @@ class Sample:
     """Predictions of a row's runs on one split.
 
     Attributes:
-        predicted: `[runs, examples]`.
-        labels: `[examples]`.
+        predicted: `[runs, examples]`, and of several labels `[runs, examples, num_labels]`.
+        labels: of one run.
     """
 
     predicted: numpy.ndarray
@@ -206,6 +256,7 @@ def _draw_medians(
     generator = numpy.random.default_rng(seed)
     # Examples with the same label and predictions are one: how often each such group is drawn is multinomial.
     table = numpy.stack([samples[0].labels, *(line for sample in samples for line in sample.predicted)]).astype(float)
+    # `[1 + runs, examples]`, with the labels of a row after it where there are several.
     groups, counts = numpy.unique(table, axis=1, return_counts=True)
     labels, lines = groups[0], iter(groups[1:])
     runs = [[next(lines) for _ in sample.predicted] for sample in samples]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,12 @@ def prediction_text(predicted: numpy.ndarray, task: Task, *, index: list[int] | 
     writer = csv.writer(lines, delimiter="\t", lineterminator="\n")
     writer.writerow(_HEADER)
     for number, value in zip(index or range(len(predicted)), predicted, strict=True):
-        if task.is_regression:
-            written: object = f"{min(max(float(value), 0.0), 5.0):.3f}"
+        if task.has_several_labels:
+            written: object = json.dumps([task.labels[i] for i in numpy.flatnonzero(value)], ensure_ascii=False)
+        elif task.is_regression:
+            written = f"{min(max(float(value), 0.0), 5.0):.3f}" if task.benchmark else f"{float(value):.6g}"
+        elif not task.benchmark:
+            written = task.labels[int(value)]
         else:
             written = task.labels[int(value)] if task.name in _NAMED else int(value)
         writer.writerow([number, written])
@@ -82,7 +87,9 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
     return numpy.array([values[number] for number in range(len(values))])
 
 
-def _parse(text: str, task: Task, *, where: str) -> float:
+def _parse(text: str, task: Task, *, where: str) -> Any:
+    if task.has_several_labels:
+        return _parse_labels(text, task, where=where)
     if text in task.labels:
         return task.labels.index(text)
     try:
@@ -95,6 +102,21 @@ def _parse(text: str, task: Task, *, where: str) -> float:
             f"a prediction of {task.name} must be {names}", got=f"{shown(text)} in {where}", repair="mend it"
         )
     return value
+
+
+def _parse_labels(text: str, task: Task, *, where: str) -> list[int]:
+    """0 and 1 for each label of a list of names."""
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(name in task.labels for name in names):
+        raise InvalidInput(
+            f"a prediction of {task.name} must be a list of its labels",
+            got=f"{shown(text)} in {where}",
+            repair="mend it",
+        )
+    return [int(name in names) for name in task.labels]
 
 
 def submission_files() -> dict[str, Task]:
@@ -115,6 +137,18 @@ def write_submission(path: Path, files: dict[str, str]) -> list[str]:
     return [stem for stem in submission_files() if stem not in files]
 
 
+def from_numbers(values: list[Any], task: Task) -> numpy.ndarray:
+    """What `as_numbers` wrote, as metrics take it."""
+    if not task.has_several_labels:
+        return numpy.asarray(values)
+    rows = numpy.zeros((len(values), task.num_labels), dtype=int)
+    for row, ids in zip(rows, values, strict=True):
+        row[ids] = 1
+    return rows
+
+
 def as_numbers(predicted: numpy.ndarray, task: Task) -> list[Any]:
-    """Predictions as a document of scores holds them: label ids, or values to 6 digits."""
+    """Predictions or labels as a document of scores holds them: label ids, values to 6 digits, or the ids of each row's labels."""
+    if task.has_several_labels:
+        return [numpy.flatnonzero(row).tolist() for row in predicted]
     return [round(float(value), 6) if task.is_regression else int(value) for value in predicted]

@@ -17,7 +17,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
 from hf_albert_plus.eval.measured_documents import BatchingPace, Environment, ScoredRow, ScoredRun, Scores, to_json
 from hf_albert_plus.eval.metrics import Sample, compute_metrics, first_metric, intervals, predictions
-from hf_albert_plus.eval.predictions import as_numbers, read_predictions
+from hf_albert_plus.eval.predictions import as_numbers, from_numbers, read_predictions
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.heads import architecture_of, is_classifier
@@ -30,6 +30,7 @@ from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task_file import describe_task
 
 SCORES = "scores.json"
 
@@ -217,17 +218,17 @@ def _scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_na
         task=row_name,
         split=split,
         examples=len(labels),
-        glue_examples=task.sizes[split],
+        glue_examples=task.sizes.get(split),
         metrics={name: None if points is None else float(numpy.median(points)) for name, points in defined.items()},
         spread={name: None if points is None else [min(points), max(points)] for name, points in defined.items()},
-        intervals=intervals(sample(runs, labels), task),
+        intervals=intervals(sample(runs, as_numbers(labels, task), task), task),
         runs=runs,
     )
 
 
-def sample(runs: list[ScoredRun], labels: Any) -> Sample:
+def sample(runs: list[ScoredRun], labels: list[Any], task: Task) -> Sample:
     """The predictions of a row's runs, for a bootstrap."""
-    return Sample(numpy.array([run.predictions for run in runs]), numpy.asarray(labels))
+    return Sample(numpy.array([from_numbers(run.predictions, task) for run in runs]), from_numbers(labels, task))
 
 
 def _document(
@@ -241,6 +242,7 @@ def _document(
 ) -> Scores:
     return Scores(
         task=task.name,
+        own_task=None if task.benchmark else describe_task(task),
         protocol=task.protocol,
         data=data_parent(data, task),
         max_length=max_length,

@@ -9,13 +9,22 @@ from hf_albert_plus.eval.reporting.presentation import difference_text, is_offli
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task_file import describe_task, task_of
 
 # Fields of a training's record, and what stands for one that an older record lacks.
 _TRAINING: dict[str, Any] = {
     "stage": "", "command": "", "settings": {}, "parents": {}, "result": {}, "finished": "not recorded",
 }  # fmt: skip
 KIND = "card"
-_HUB_METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+_HUB_METRICS = {
+    "macro_f1": "f1",
+    "weighted_f1": "f1",
+    "micro_f1": "f1",
+    "matthews": "matthews_correlation",
+    "pearson": "pearsonr",
+    "spearman": "spearmanr",
+}
 
 
 def card_facts(
@@ -25,14 +34,14 @@ def card_facts(
 
     Args:
         name: the name its rows carry.
-        task_name: the GLUE task it is a classifier for.
+        task_name: the task it is a classifier for.
 
     Raises:
         InvalidInput: the model directory that was scored is not there any more.
     """
     from hf_albert_plus.config_files import load_config
 
-    task = get_task(task_name)
+    task = table.described[task_name]
     rows = [row for row in table.rows if row.name == name and any(part in row.scores for part in task.rows)]
     directory = Path(rows[0].scores[next(part for part in task.rows if part in rows[0].scores)].runs[0].directory)
     if not directory.is_dir():
@@ -48,6 +57,7 @@ def card_facts(
         "kind": KIND,
         "name": f"{name}-{task_name}",
         "task": task_name,
+        **({} if task.benchmark else {"own_task": describe_task(task)}),
         "data_name": data_name,
         "protocol": document.protocol,
         "max_length": document.max_length,
@@ -146,11 +156,16 @@ def _latency(row: Row, table: Table) -> dict[str, Any]:
     return {"label": row.label, "runtime": row.runtime, "sizes": row.sizes, "loads": cells}
 
 
+def card_task(facts: dict[str, Any]) -> Task:
+    """The task of a card's facts."""
+    return task_of(facts["own_task"], where="own_task of a card") if "own_task" in facts else get_task(facts["task"])
+
+
 def render_card(facts: dict[str, Any]) -> str:
     """A card's Markdown, metadata with a model index before it."""
     from hf_albert_plus.eval.reporting.templates import environment
 
-    task = get_task(facts["task"])
+    task = card_task(facts)
     return (
         environment()
         .get_template("model_card.md.jinja")

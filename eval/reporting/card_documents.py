@@ -136,7 +136,7 @@ class CardScore(TypedDict):
     task: str
     split: str
     examples: Count
-    glue_examples: Count
+    glue_examples: Count | None
     metrics: Metrics
     seeds: Annotated[list[int | None], Field(min_length=1)]
     in_words: dict[str, str]

@@ -40,7 +40,7 @@ def read_facts(path: Path) -> dict[str, Any]:
         check_shape(text, dict[str, Any], what=what, source=str(path), repair=repair)
     kind, task = facts.get("kind"), facts.get("task")
     shape = _SHAPE.get(kind) if isinstance(kind, str) else None
-    if shape is None or (kind == card.KIND and not (isinstance(task, str) and task in TASKS)):
+    if shape is None or (kind == card.KIND and not (isinstance(task, str) and (task in TASKS or "own_task" in facts))):
         raise InvalidInput("a card's record must come from albert-plus card or report", got=str(path), repair=repair)
     check_shape(text, shape, what=what, source=str(path), repair=repair)
     if kind == card.KIND:
@@ -51,7 +51,7 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 def _check_rows(facts: dict[str, Any], *, path: Path, repair: str) -> None:
     """Refuses a card whose rows are not its task's, or were timed under other loads than each other."""
-    metrics = set(TASKS[facts["task"]].metrics)
+    metrics = set(card.card_task(facts).metrics)
     alike = all(set(row["metrics"]) == set(row["in_words"]) == metrics for row in facts["scores"])
     loads = {tuple(row["loads"]) for row in facts["latency"]}
     if not alike or len(loads) > 1:

@@ -9,7 +9,6 @@ from hf_albert_plus.eval.reporting.card import diagram, encoder_facts, parameter
 from hf_albert_plus.eval.reporting.presentation import interval_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED
 from hf_albert_plus.records.record import RECORD, Parent, fingerprint, open_record, training_record
-from hf_albert_plus.tasks.glue import get_task
 
 KIND = "pretraining-card"
 STAGE = "pretrain"
@@ -82,7 +81,7 @@ def _finetuned(directory: Path, scores: list[Scores]) -> list[dict[str, Any]]:
             record = training_record(Path(row.runs[0].directory))
             if row.runtime != "torch" or record.get("parents", {}).get("model", {}).get("sha256") != content:
                 continue
-            metrics = {name: row.metrics[name] for name in get_task(document.task).metrics}
+            metrics = {name: row.metrics[name] for name in document.described_task.metrics}
             rows.append(
                 {
                     "task": row.task,

@@ -12,7 +12,6 @@ from hf_albert_plus.eval.reporting.table import Table, build_table
 from hf_albert_plus.records.files import write_json, write_text
 from hf_albert_plus.records.record import Record, file_parent
 from hf_albert_plus.records.stage import run_stage
-from hf_albert_plus.tasks.glue import TASKS
 
 
 def report(
@@ -63,10 +62,10 @@ def report(
 
 
 def scored_models(table: Table) -> list[tuple[str, str]]:
-    """Each (name, GLUE task) among the scored model directories once, by the names that they have in the table."""
+    """Each (name, task) among the scored model directories once, by the names that they have in the table."""
     models = [
         (row.name, task.name)
-        for task in TASKS.values()
+        for task in table.described.values()
         for row in table.rows
         if row.runtime != "predictions" and any(part in row.scores for part in task.rows)
     ]

@@ -9,7 +9,8 @@ from hf_albert_plus.eval.measured_documents import Cell, Latency, ScoredRow, Sco
 from hf_albert_plus.eval.metrics import Difference, difference
 from hf_albert_plus.eval.scoring import sample
 from hf_albert_plus.tasks.averages import AVERAGES
-from hf_albert_plus.tasks.glue import TASKS, get_task
+from hf_albert_plus.tasks.glue import TASKS
+from hf_albert_plus.tasks.task import Task
 
 NOT_MEASURED = "not measured"
 # What `albert-plus report --allow-different` may name.
@@ -66,6 +67,7 @@ class Table:
 
     Attributes:
         allowed: what was joined although it differs, in words.
+        described: name -> task, GLUE's first, each group in the order of its table or of the documents.
     """
 
     baseline: str
@@ -73,6 +75,7 @@ class Table:
     loads: tuple[str, ...]
     rows: tuple[Row, ...]
     allowed: tuple[str, ...] = ()
+    described: dict[str, Task] = field(default_factory=dict)
 
     def metrics(self, task: str) -> list[str]:
         return next((list(row.scores[task].metrics) for row in self.rows if task in row.scores), [])
@@ -92,6 +95,7 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
         InvalidInput: documents of different machines or data, or of different models under one label.
     """
     allowed = _check_comparable(scores, latency, allow_different)
+    described = _described(scores)
     timed = {row.label: row for row in latency.rows}
     scored: dict[str, dict[str, ScoredRow]] = {}
     named = {label: (row.name, row.runtime) for label, row in timed.items()}
@@ -117,7 +121,7 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
     tasks = {task for of_label in scored.values() for task in of_label}
     return Table(
         baseline=baseline,
-        tasks=tuple(row_name for task in TASKS.values() for row_name in task.rows if row_name in tasks),
+        tasks=tuple(row_name for task in described.values() for row_name in task.rows if row_name in tasks),
         loads=tuple(latency.loads),
         rows=tuple(
             Row(
@@ -133,7 +137,28 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
             for label in labels
         ),
         allowed=allowed,
+        described=described,
     )
+
+
+def _described(scores: list[Scores]) -> dict[str, Task]:
+    """Name -> task of the documents, GLUE's in the order of its table, then one's own.
+
+    Raises:
+        InvalidInput: two tasks of one name.
+    """
+    known: dict[str, Task] = {}
+    for document in scores:
+        task = document.described_task
+        other = known.setdefault(task.name, task)
+        if (other.labels, other.kind, other.metrics) != (task.labels, task.kind, task.metrics):
+            raise InvalidInput(
+                "two tasks of one report must have two names",
+                got=f"two of the name {task.name!r}, with other labels or measures",
+                repair="score both with the same data and --measure, or rename the data of one",
+            )
+    glue = {name: known[name] for name in TASKS if name in known}
+    return glue | {name: task for name, task in known.items() if name not in glue}
 
 
 def _sizes(row: TimedRow) -> dict[str, Any]:
@@ -207,7 +232,7 @@ def _differences(
     """Label -> report task -> difference of its score to the baseline's on the same examples."""
     differences: dict[str, dict[str, Difference]] = {}
     for document in scores:
-        task = get_task(document.task)
+        task = document.described_task
         for row_name, labels in document.references.items():
             base = scored.get(baseline, {}).get(row_name)
             if base is None or len(base.runs[0].predictions) != len(labels):
@@ -219,7 +244,7 @@ def _differences(
                 ours, theirs = row.metrics[task.metrics[0]], base.metrics[task.metrics[0]]
                 if ours is None or theirs is None:
                     continue
-                of_runs = (sample(row.runs, labels), sample(base.runs, labels))
+                of_runs = (sample(row.runs, labels, task), sample(base.runs, labels, task))
                 delta = difference(*of_runs, task, points=round(ours - theirs, 3))
                 if delta is not None:
                     differences.setdefault(label, {})[row_name] = delta

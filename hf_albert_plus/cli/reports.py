@@ -135,8 +135,6 @@ def _gather(
     from hf_albert_plus.eval.reporting.stage import scored_models
     from hf_albert_plus.eval.reporting.table import build_table
 
-    from ..tasks.glue import get_task
-
     if not scores or bench is None:
         raise InvalidInput(
             "a card needs --scores and --bench",
@@ -148,7 +146,7 @@ def _gather(
     table = build_table(documents, latency, allow_different=allow_different)
     for name, task in scored_models(table):
         rows = [row for row in table.rows if row.name == name]
-        scored = [row.scores[part] for row in rows for part in get_task(task).rows if part in row.scores]
+        scored = [row.scores[part] for row in rows for part in table.described[task].rows if part in row.scores]
         runs = [run for score in scored for run in score.runs]
         if any(Path(run.directory).resolve() == source.resolve() for run in runs):
             return card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)

@@ -17,8 +17,8 @@ _PROBLEMS: dict[Kind, ProblemType] = {
 # Kind -> what it is measured by. The first one is *the* score where nothing else is asked for.
 MEASURES: dict[Kind, tuple[str, ...]] = {
     "classes": ("accuracy", "macro_f1", "weighted_f1", "matthews"),
-    "labels": ("micro_f1", "macro_f1", "average_precision"),
-    "number": ("pearson", "spearman", "rmse"),
+    "labels": ("micro_f1", "macro_f1"),
+    "number": ("pearson", "spearman"),
 }
 
 

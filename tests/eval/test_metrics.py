@@ -20,6 +20,8 @@ def _independent(predicted, labels, metric):
         return 100 * sklearn.metrics.accuracy_score(labels, predicted)
     if metric == "f1":
         return 100 * sklearn.metrics.f1_score(labels, predicted, zero_division=0)
+    if metric.endswith("_f1"):
+        return 100 * sklearn.metrics.f1_score(labels, predicted, average=metric.removesuffix("_f1"), zero_division=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a single class, a constant side
         if metric == "matthews":
@@ -218,3 +220,67 @@ def test_the_metric_module_loads_offline_with_evaluate(name, tmp_path, monkeypat
         for each in task.metrics
     }
     json.dumps(found)
+
+
+def _own(kind, count):
+    from hf_albert_plus.tasks.task import MEASURES, Task
+
+    labels = tuple(f"label {i}" for i in range(count))
+    return Task(name="own", columns=("text",), labels=labels, kind=kind, metrics=MEASURES[kind], epochs=1, batch_size=8)
+
+
+@pytest.mark.parametrize("classes", [2, 7, 40])
+def test_metrics_of_classes_are_scikit_learns(classes):
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+    random = numpy.random.default_rng(classes)
+    labels = random.integers(classes, size=300)
+    predicted = numpy.where(random.random(300) < 0.6, labels, random.integers(classes, size=300))
+    ours = compute_metrics(predicted, labels, _own("classes", classes))
+    theirs = {
+        "accuracy": accuracy_score(labels, predicted),
+        "macro_f1": f1_score(labels, predicted, average="macro"),
+        "weighted_f1": f1_score(labels, predicted, average="weighted"),
+        "matthews": matthews_corrcoef(labels, predicted),
+    }
+    assert ours == pytest.approx({name: 100 * value for name, value in theirs.items()})
+
+
+def test_metrics_of_several_labels_are_scikit_learns():
+    from sklearn.metrics import f1_score
+
+    random = numpy.random.default_rng(0)
+    labels = (random.random((200, 9)) < 0.2).astype(int)
+    labels[:, 8] = 0  # a label that nothing has
+    predicted = numpy.where(random.random((200, 9)) < 0.8, labels, 1 - labels)
+    predicted[:, 8] = 0
+    ours = compute_metrics(predicted, labels, _own("labels", 9))
+    theirs = {
+        f"{how}_f1": 100 * f1_score(labels, predicted, average=how, zero_division=0) for how in ("micro", "macro")
+    }
+    assert ours == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("kind", ["classes", "labels"])
+def test_a_drawn_metric_is_that_of_the_drawn_rows(kind):
+    """Weights of a bootstrap stand for rows that were drawn so often."""
+    from hf_albert_plus.eval.metrics import METRICS
+
+    random = numpy.random.default_rng(1)
+    shape = (60,) if kind == "classes" else (60, 5)
+    most = 4 if kind == "classes" else 2
+    labels, predicted = random.integers(most, size=shape), random.integers(most, size=shape)
+    weights = random.multinomial(60, [1 / 60] * 60, size=3).astype(float)
+    for name in _own(kind, 5).metrics:
+        drawn = METRICS[name](predicted, labels, weights)
+        for line, value in zip(weights.astype(int), drawn, strict=True):
+            rows = numpy.repeat(numpy.arange(60), line)
+            assert value == pytest.approx(METRICS[name](predicted[rows], labels[rows], numpy.ones((1, 60)))[0])
+
+
+def test_label_sets_come_back_from_a_document():
+    from hf_albert_plus.eval.predictions import as_numbers, from_numbers
+
+    task, rows = _own("labels", 3), numpy.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    assert as_numbers(rows, task) == [[0, 2], [], [1]]
+    assert (from_numbers([[0, 2], [], [1]], task) == rows).all()
