@@ -21,7 +21,11 @@ VERBS: dict[str, list[str]] = {
     ],
     "variants": ["--json"],
     "convert": ["{in}/encoder --out out", "{in}/classifier --set num_hidden_layers=1 --layers 1 --out out"],
-    "finetune": [f"--model {{in}}/encoder {_TRAIN}"],
+    "finetune": [
+        f"--model {{in}}/encoder {_TRAIN}",
+        "--model {in}/encoder --data {in}/rows.parquet --text-column sentence --label-column label --epochs 0.5 --batch-size 8 "
+        "--max-length 16 --precision fp32 --threads 1 --out out",
+    ],
     "distill": [
         f"--teacher {{in}}/classifier --learning-rate 1e-4 {_TRAIN}",
         f"--teacher {{in}}/classifier --method tinybert --student {{in}}/classifier --text {{in}}/texts.tsv --general-teacher {{in}}/encoder {_TRAIN}",
