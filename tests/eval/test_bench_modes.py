@@ -90,7 +90,7 @@ def test_loading_is_measured_in_a_process_of_its_own(exported_dir):
     ("words", "message"),
     [
         (["bench", "{d}"], "a speedup needs a baseline, got no --baseline"),
-        (["bench", "{d}", "--baseline", "{d}", "--task", "sst2"], "traffic needs --data and --task, got one of them"),
+        (["bench", "{d}", "--baseline", "{d}", "--task", "sst2"], "--task goes with --data, got --task sst2 alone"),
         (["bench", "peers", "bert-tinny"], "a model directory or the name of a variant, got 'bert-tinny'"),
         (["bench", "passes", "bert-tinny"], "a model directory or the name of a variant, got 'bert-tinny'"),
         (["bench", "peers", "bert-tiny", "--shapes", "1x9999"], "must fit the 512 positions of bert-tiny"),
