@@ -310,17 +310,17 @@ def test_each_kind_has_its_columns(run, tokenizer_dir, tmp_path, kind, logits):
         with torch.no_grad():
             said = model(**tokenizer(text, return_tensors="pt")).logits[0]
         scores = scores_of(said).numpy()
-        assert "scores" not in row or row["scores"] == pytest.approx(scores, abs=1e-5)
-        assert not logits or row["logits"] == pytest.approx(said.numpy(), abs=1e-5)
+        assert "scores" not in row or row["scores"] == pytest.approx(scores, abs=kinds.CLOSE)
+        assert not logits or row["logits"] == pytest.approx(said.numpy(), abs=kinds.CLOSE)
         if several:
             given = sorted(
                 (place for place in range(3) if scores[place] >= kinds.THRESHOLDS[place]),
                 key=lambda place: -scores[place],
             )
             assert row["labels"] == [kinds.NAMES[place] for place in given]
-            assert row["label_scores"] == pytest.approx([scores[place] for place in given], abs=1e-5)
+            assert row["label_scores"] == pytest.approx([scores[place] for place in given], abs=kinds.CLOSE)
         elif "score" in row:
-            assert row["score"] == pytest.approx(scores.max(), abs=1e-5)
+            assert row["score"] == pytest.approx(scores.max(), abs=kinds.CLOSE)
     if several:
         assert {0, 2} <= {len(row["labels"]) for row in rows}
 

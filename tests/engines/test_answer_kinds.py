@@ -11,15 +11,12 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.invariance import BatchEffect
-from hf_albert_plus.engines.parity import TOLERANCES, Agreement, ClassAgreement, agreement
+from hf_albert_plus.engines.parity import Agreement, ClassAgreement, agreement
 from hf_albert_plus.engines.text_answers import AnswerRule
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.stage import export
-from tests.support.kinds import KINDS, NAMES, PAIR, SEVERAL, TEXTS, THRESHOLDS, make_classifier
-
-# What an export in fp32 may differ by, as its own parity says.
-_FP32 = TOLERANCES["fp32"]
+from tests.support.kinds import CLOSE, KINDS, NAMES, PAIR, SEVERAL, TEXTS, THRESHOLDS, make_classifier
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -43,7 +40,7 @@ def check_same(found, expected):
     for one, other in zip(found, expected, strict=True):
         one, other = ([each] if isinstance(each, dict) else each for each in (one, other))
         assert [each["label"] for each in one] == [each["label"] for each in other]
-        assert [each["score"] for each in one] == pytest.approx([each["score"] for each in other], abs=_FP32)
+        assert [each["score"] for each in one] == pytest.approx([each["score"] for each in other], abs=CLOSE)
 
 
 def check_pipeline(directory, runtime):
@@ -98,7 +95,7 @@ def test_a_number_is_the_models_own(tokenizer_dir, tmp_path):
     model.save_pretrained(tmp_path)
     answers = TextClassifier(tmp_path, "torch", cores=1, max_length=None).classify(TEXTS)
     assert [each["label"] for (each,) in answers] == ["similarity"] * len(TEXTS)
-    assert [each["score"] for (each,) in answers] == pytest.approx(expected, abs=1e-4)
+    assert [each["score"] for (each,) in answers] == pytest.approx(expected, abs=CLOSE)
     assert min(expected) > 20
 
 

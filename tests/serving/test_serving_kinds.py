@@ -14,7 +14,7 @@ from hf_albert_plus.serving.fitness import check_directory
 from hf_albert_plus.serving.gate import Gate
 from hf_albert_plus.serving.repository import scan
 from hf_albert_plus.serving.settings import ServeSettings
-from tests.support.kinds import KINDS, NAMES, TEXTS, THRESHOLDS, make_classifier
+from tests.support.kinds import CLOSE, KINDS, NAMES, TEXTS, THRESHOLDS, make_classifier
 from tests.support.local_server import Running
 
 SERVED = {"one": "one of three", "several": "several, own thresholds", "number": "a number", "numbers": "numbers"}
@@ -55,7 +55,7 @@ def test_scores_are_the_pipelines(served, pipelines, name):
     assert status == 200
     for prediction, expected in zip(content["predictions"], pipelines[name], strict=True):
         scores = {each["label"]: each["score"] for each in expected}
-        assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
+        assert prediction["scores"] == pytest.approx(scores, abs=CLOSE)
         if name == "several":
             least = dict(zip(NAMES, THRESHOLDS, strict=True))
             assert [each["label"] for each in prediction["labels"]] == [
@@ -66,7 +66,7 @@ def test_scores_are_the_pipelines(served, pipelines, name):
             assert "labels" not in prediction
         best = expected[0] if name in ("one", "number") else {"label": None, "score": None}
         assert prediction["label"] == best["label"]
-        assert prediction["score"] == (best["score"] and pytest.approx(best["score"], abs=1e-5))
+        assert prediction["score"] == (best["score"] and pytest.approx(best["score"], abs=CLOSE))
     if name == "several":
         counts = {len(each["labels"]) for each in content["predictions"]}
         assert 0 in counts
@@ -127,17 +127,17 @@ def test_tritons_client_gets_what_is_given(served, directories, name, binary):
     tokenizer = AutoTokenizer.from_pretrained(directories[name])
     with torch.no_grad():
         logits = model(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits
-    numpy.testing.assert_allclose(answer.as_numpy("logits"), logits, atol=1e-5)
+    numpy.testing.assert_allclose(answer.as_numpy("logits"), logits, atol=CLOSE)
     if name == "several":
         expected = logits.sigmoid() >= torch.tensor(THRESHOLDS)
         assert answer.as_numpy("given").dtype == numpy.bool_
         assert answer.as_numpy("given").tolist() == expected.tolist()
-        numpy.testing.assert_allclose(answer.as_numpy("scores"), logits.sigmoid(), atol=1e-5)
+        numpy.testing.assert_allclose(answer.as_numpy("scores"), logits.sigmoid(), atol=CLOSE)
     elif name == "one":
         found = [each.decode() if binary else each for each in answer.as_numpy("label")]
         assert found == [NAMES[best] for best in logits.argmax(-1)]
     else:
-        numpy.testing.assert_allclose(answer.as_numpy("scores"), logits, atol=1e-5)
+        numpy.testing.assert_allclose(answer.as_numpy("scores"), logits, atol=CLOSE)
     client.close()
 
 

@@ -3,12 +3,15 @@
 import torch
 from transformers import AutoTokenizer
 
+from hf_albert_plus.engines.parity import TOLERANCES
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from tests.support.small_models import randomise, small_config
 
 TEXTS = ["a good film", "no", "the plot is bad and the cast is not good at all", "great", "bad bad bad", "the cast"]
 PAIR = ("a good film", "the cast is not good")
 NAMES = ("toxic", "rude", "spam")
+# How far logits of the same model lie apart in other batches and runtimes, as an export in fp32 may: these models' are large.
+CLOSE = TOLERANCES["fp32"]
 THRESHOLDS = [0.6, 0.45, 0.35]
 SEVERAL = "multi_label_classification"
 KINDS = {
