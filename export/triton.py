@@ -15,7 +15,9 @@ import onnx
 from transformers import PreTrainedModel
 
 from hf_albert_plus.engines.artefacts import Artefact
+from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.errors import need
+from hf_albert_plus.heads import is_classifier
 from hf_albert_plus.model_inputs import longest_input
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "spiece.model")
@@ -154,6 +156,23 @@ def _contract(model: PreTrainedModel, ports: dict[str, list[onnx.ValueInfoProto]
         "pad_to_lengths": [length for length in LENGTHS if length < longest] + [longest],
         "truncate_to": longest,
         "outputs": [port.name for port in ports["output"]],
-        "labels": model.config.id2label,
-        "problem_type": model.config.problem_type,
+        **_answers(model.config),
     }
+
+
+# What makes scores of logits.
+_FUNCTIONS = {"single_label_classification": "softmax", "multi_label_classification": "sigmoid", "regression": "none"}
+
+
+def _answers(config: Any) -> dict[str, Any]:
+    """What a client makes of the logits: the best label of a softmax, every label whose sigmoid reaches its threshold, or the number as it
+    is. Of a model that classifies no texts, the labels alone."""
+    if not is_classifier(config):
+        return {"labels": config.id2label, "problem_type": config.problem_type}
+    rule = answer_rule_of(config)
+    answers = {
+        "labels": config.id2label,
+        "problem_type": rule.problem_type,
+        "function_to_apply": _FUNCTIONS[rule.problem_type],
+    }
+    return {**answers, "thresholds": list(rule.thresholds)} if rule.has_several else answers

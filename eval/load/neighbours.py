@@ -12,9 +12,9 @@ import torch
 
 from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.engines.batching import pad_rows
-from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answers_in_batches, padded_to
+from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answers_in_batches, count_changed, padded_to
 from hf_albert_plus.engines.runtime_files import weight_files
-from hf_albert_plus.engines.text_answers import Text, scores_of
+from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.eval.load.served import as_asked, checked
 from hf_albert_plus.eval.load.server_process import Clients, ServerProcess
@@ -38,7 +38,7 @@ class NeighboursRow:
         score: points of the answers to each text alone.
         score_in_batches: points of those in the first size of batches; both are None without labels.
         cosine: of the logits of texts alone to the baseline's.
-        other_predictions: texts to which the baseline gives another class; None of a regression.
+        other_predictions: texts to which the baseline gives another class, or another set of several labels; None of a regression.
         ways: way to ask -> how far its answers lie from those alone.
     """
 
@@ -150,7 +150,7 @@ def _row(
     classifier, rows, pad = opened.classifier, opened.rows, opened.pad
     engine = classifier.engine
     check_label_order(engine.config, task, option=str(target.directory))
-    has_classes = not task.is_regression
+    decide = classifier.facts.rule.decide
     alone = expected if is_baseline else _answer_alone(opened)
     found: dict[str, list[torch.Tensor]] = {}
     for size in asked.settings.batches:
@@ -165,7 +165,7 @@ def _row(
         description=f"{target.label}: padded to {longest}",
     )
     found["pipeline"] = _by_pipeline(classifier, asked.texts)
-    ways = {way: BatchEffect.of(alone, answers, has_classes=has_classes) for way, answers in found.items()}
+    ways = {way: BatchEffect.of(alone, answers, decide=decide) for way, answers in found.items()}
     if asked.settings.clients:
         ways["server"] = _by_server(target, classifier, asked, alone)
     is_labelled = min(asked.labels) >= 0
@@ -176,8 +176,8 @@ def _row(
         score=first_metric(_stacked(alone), asked.labels, task) if is_labelled else None,
         score_in_batches=first_metric(_stacked(in_batches), asked.labels, task) if is_labelled else None,
         cosine=_cosine(_stacked(alone), _stacked(expected)),
-        other_predictions=BatchEffect.of(expected, alone, has_classes=True).changed_predictions
-        if has_classes
+        other_predictions=count_changed(torch.stack(expected), torch.stack(alone), decide=decide)
+        if decide is not None
         else None,
         ways=ways,
     )
@@ -192,7 +192,7 @@ def _by_pipeline(classifier: TextClassifier, texts: list[Text]) -> list[torch.Te
         [as_asked(text) for text in texts], batch_size=_PIPELINE_BATCH, top_k=None, function_to_apply="none", truncation=True,
         max_length=classifier.facts.max_length,
     )  # fmt: skip
-    place = {label: number for number, label in enumerate(classifier.facts.labels)}
+    place = {label: number for number, label in enumerate(classifier.facts.rule.labels)}
     logits = []
     for answer in answers:
         row = torch.empty(len(place))
@@ -220,12 +220,13 @@ def _by_server(target: Target, classifier: TextClassifier, asked: _Asked, alone:
         asking = Clients("127.0.0.1", server.port, count=asked.settings.clients)
         replies = checked(asking.closed_loop(bodies))
         asking.close()
+    rule = classifier.facts.rule
     served: list[Any] = [None] * len(asked.texts)
     for group, reply in zip(groups, replies, strict=True):
         for number, answer in zip(group, reply.json()["predictions"], strict=True):
-            served[number] = torch.tensor([answer["scores"][label] for label in classifier.facts.labels])
-    scores = torch.from_numpy(scores_of(_stacked(alone), classifier.facts.problem_type))
-    return BatchEffect.of(list(scores), served, has_classes=classifier.facts.problem_type != "regression")
+            served[number] = torch.tensor([answer["scores"][label] for label in rule.labels], dtype=torch.float64)
+    scores = torch.from_numpy(rule.scores(_stacked(alone)))
+    return BatchEffect.of(list(scores), served, decide=rule.given if rule.decides else None)
 
 
 def _stacked(answers: Sequence[torch.Tensor]) -> numpy.ndarray:

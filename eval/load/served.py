@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
+from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching, predict
@@ -133,8 +134,12 @@ def checked(replies: list[Reply]) -> list[Reply]:
     return replies
 
 
-def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[list[int]]) -> float:
-    """Share of sentences to which server and engine give the same label; in int8 what shares a batch moves its scores a little."""
+def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[list[int]]) -> float | None:
+    """Share of sentences to which server and engine give the same label, or the same set of several; None of a regression. In int8 what
+    shares a batch moves its scores a little."""
+    rule = answer_rule_of(engine.config)
+    if not rule.decides:
+        return None
     logits = predict(
         engine,
         client.rows,
@@ -143,9 +148,9 @@ def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[l
         streams=1,
         description=None,
     )
-    labels = [str(engine.config.id2label[best]) for best in logits.argmax(-1)]
+    labels = [{each["label"] for each in rule.answer(row)} for row in rule.scores(logits)]
     same = [
-        labels[number] == one["label"]
+        labels[number] == ({each["label"] for each in one["labels"]} if rule.has_several else {one["label"]})
         for group, reply in zip(groups, checked(replies), strict=False)
         for number, one in zip(group, reply.json()["predictions"], strict=True)
     ]

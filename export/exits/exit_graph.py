@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from hf_albert_plus.compression.settings import Kind
+from hf_albert_plus.engines.classifier_config import label_thresholds_of
 from hf_albert_plus.engines.onnx_engine import THRESHOLD
 from hf_albert_plus.export.exits.exit_parts import RULES
 
@@ -58,7 +59,7 @@ def leave(add: Nodes, config: Any, kind: Kind, *, step: str, state: str, is_last
         is_last: name of what says whether this is the last exit, which all leave by.
     """
     add.constants |= {"none": numpy.asarray(0, dtype=numpy.int64), "column": numpy.asarray([1], dtype=numpy.int64)}
-    RULES[kind](add, add.constants, config.num_labels)
+    RULES[kind](add, add.constants, config)
     leaves = "may_leave" if is_last is None else add("Or", ["may_leave", is_last], "leaves")
     add("Not", [leaves], "stays")
     add("Compress", ["places", leaves], "leaving", axis=0)
@@ -89,12 +90,19 @@ def values_of(kinds: Sequence[str], names: Sequence[str], config: Any, rows: str
         "hidden": (FLOAT, [rows, "tokens", config.hidden_size]),
         "attention_mask": (INT, [rows, "tokens"]),
         "places": (INT, [rows]),
-        "last_prediction": (FLOAT if config.num_labels == 1 else INT, [rows]),
+        "last_prediction": _prediction(config, rows),
         "same": (INT, [rows]),
         "logits_so_far": (FLOAT, ["batch", config.num_labels]),
         "layers_so_far": (INT, ["batch"]),
     }
     return [helper.make_tensor_value_info(name, *shapes[kind]) for kind, name in zip(kinds, names, strict=True)]
+
+
+def _prediction(config: Any, rows: str) -> tuple[int, list[Any]]:
+    """Type and shape of what was predicted: which of several labels are given, a number, or a class."""
+    if label_thresholds_of(config):
+        return INT, [rows, config.num_labels]
+    return FLOAT if config.num_labels == 1 else INT, [rows]
 
 
 def begin(add: Nodes, config: Any, kind: Kind) -> list[str]:
@@ -113,9 +121,10 @@ def begin(add: Nodes, config: Any, kind: Kind) -> list[str]:
     add("ConstantOfShape", ["rows"], "layers", value=_filled(0))
     looking_back = []
     if kind == "patience":
-        # No class, or no number, that a first exit could agree with.
-        nothing: float = float("inf") if config.num_labels == 1 else -1
-        add("ConstantOfShape", ["rows"], "prediction", value=_filled(nothing))
+        # No class, no set of labels and no number that a first exit could agree with.
+        kind_of_value, shape = _prediction(config, "rows")
+        nothing: float = float("inf") if kind_of_value == FLOAT else -1
+        add("ConstantOfShape", ["rows" if len(shape) == 1 else "logits_shape"], "prediction", value=_filled(nothing))
         add("ConstantOfShape", ["rows"], "same", value=_filled(0))
         looking_back = ["prediction", "same"]
     return ["start/hidden", "attention_mask", *map(add.named, ["places", *looking_back, "logits", "layers"])]

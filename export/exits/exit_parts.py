@@ -13,7 +13,8 @@ import torch
 from onnx import TensorProto
 from torch import nn
 
-from hf_albert_plus.compression.exits.criteria import TOLERANCE, Kind
+from hf_albert_plus.compression.exits.criteria import TOLERANCE, Kind, label_cuts
+from hf_albert_plus.engines.classifier_config import label_thresholds_of
 from hf_albert_plus.engines.onnx_engine import THRESHOLD
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.tracing import FP32_PASSES, apply_passes, quiet_exporters, save_graph, tidy
@@ -230,14 +231,25 @@ def _export(
 Add = Callable[..., str]
 
 
-def _predicts(node: Add) -> None:
-    node("ArgMax", ["said"], "prediction", axis=-1, keepdims=0)
+# From a graph's nodes, its constants and the model's config to the nodes of a rule.
+_Rule = Callable[[Add, dict[str, numpy.ndarray], Any], None]
 
 
-def _entropy(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> None:
-    constants["log_classes"] = numpy.asarray(numpy.log(classes), dtype=numpy.float32)
+def _said_by_classes(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> tuple[str, int]:
+    """The logits that probabilities are made of, and of how many classes: of several labels those of the least sure one."""
     constants["class_axis"] = numpy.asarray([-1], dtype=numpy.int64)
-    node("LogSoftmax", ["said"], "log_probability", axis=-1)
+    if not label_thresholds_of(config):
+        return "said", config.num_labels
+    node("Abs", ["said"], "sizes")
+    node("ReduceMin", ["sizes", "class_axis"], "nearest", keepdims=1)
+    node("Sub", ["nearest", "nearest"], "zeros")
+    return node("Concat", ["zeros", "nearest"], "said_of_least_sure", axis=-1), 2
+
+
+def _entropy(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> None:
+    said, classes = _said_by_classes(node, constants, config)
+    constants["log_classes"] = numpy.asarray(numpy.log(classes), dtype=numpy.float32)
+    node("LogSoftmax", [said], "log_probability", axis=-1)
     node("Exp", ["log_probability"], "probability")
     node("Mul", ["probability", "log_probability"], "terms")
     node("ReduceSum", ["terms", "class_axis"], "negative_entropy", keepdims=0)
@@ -246,23 +258,33 @@ def _entropy(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> No
     node("LessOrEqual", ["normalised_entropy", THRESHOLD], "may_leave")
 
 
-def _confidence(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> None:
-    constants["class_axis"] = numpy.asarray([-1], dtype=numpy.int64)
-    node("Softmax", ["said"], "probability", axis=-1)
+def _confidence(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> None:
+    said, _ = _said_by_classes(node, constants, config)
+    node("Softmax", [said], "probability", axis=-1)
     node("ReduceMax", ["probability", "class_axis"], "largest", keepdims=0)
     node("GreaterOrEqual", ["largest", THRESHOLD], "may_leave")
 
 
-def _patience(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> None:
-    if classes == 1:
+def _patience(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> None:
+    thresholds = label_thresholds_of(config)
+    if thresholds or config.num_labels == 1:
         constants["class_axis"] = numpy.asarray([-1], dtype=numpy.int64)
+    if thresholds:
+        constants["label_cuts"] = label_cuts(thresholds).numpy()
+        node("GreaterOrEqual", ["said", "label_cuts"], "given")
+        node("Cast", ["given"], "prediction", to=TensorProto.INT64)
+        node("Sub", ["prediction", "last_prediction"], "changes")
+        node("Abs", ["changes"], "distances")
+        node("ReduceMax", ["distances", "class_axis"], "distance", keepdims=0)
+        node("Equal", ["distance", "none"], "agrees")
+    elif config.num_labels == 1:
         constants["tolerance"] = numpy.asarray(TOLERANCE, dtype=numpy.float32)
         node("Squeeze", ["said", "class_axis"], "prediction")
         node("Sub", ["prediction", "last_prediction"], "change")
         node("Abs", ["change"], "distance")
         node("Less", ["distance", "tolerance"], "agrees")
     else:
-        _predicts(node)
+        node("ArgMax", ["said"], "prediction", axis=-1, keepdims=0)
         node("Equal", ["prediction", "last_prediction"], "agrees")
     node("Add", ["same", "one_step"], "one_more")
     node("Where", ["agrees", "one_more", "none"], "same_now")
@@ -270,7 +292,7 @@ def _patience(node: Add, constants: dict[str, numpy.ndarray], classes: int) -> N
     node("GreaterOrEqual", ["same_count", THRESHOLD], "may_leave")
 
 
-RULES: dict[Kind, Callable[[Add, dict[str, numpy.ndarray], int], None]] = {
+RULES: dict[Kind, _Rule] = {
     "entropy": _entropy,
     "confidence": _confidence,
     "patience": _patience,

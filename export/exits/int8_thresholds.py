@@ -18,6 +18,7 @@ from hf_albert_plus.compression.exits.prices import prices_of_exits
 from hf_albert_plus.compression.exits.thresholds import SearchRule
 from hf_albert_plus.compression.settings import CalibrateSettings
 from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.classifier_config import label_thresholds_of
 from hf_albert_plus.engines.onnx_engine import open_session
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.exit_parts import steps_of, weights_of_branch
@@ -108,7 +109,13 @@ def find_threshold(
     fit = fit_threshold(
         logits_of_parts(model, tokenizer, parts, encoded.to_list(), form=form),
         labels=encoded["labels"][:],
-        rule=SearchRule(layers, config.exit_criterion, prices, keep_exits=True),
+        rule=SearchRule(
+            layers,
+            config.exit_criterion,
+            prices,
+            keep_exits=True,
+            label_thresholds=label_thresholds_of(config),
+        ),
         score=recalibration.score,
         max_drop=settings.max_drop,
         folds=settings.folds,

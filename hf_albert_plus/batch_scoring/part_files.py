@@ -2,24 +2,24 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy
 import pyarrow
 import pyarrow.parquet as pq
 
-from ..engines.text_answers import TextAnswers, scores_of
+from ..engines.text_answers import AnswerRule, TextAnswers
 from ..errors import InvalidInput
 from ..records.files import sync
 from ..records.outputs import new_file
 from .columns import InputRows
 from .plan import PlannedPart
 
-_SCORES = pyarrow.list_(pyarrow.float32())
+_FLOATS = pyarrow.list_(pyarrow.float32())
 
 
 @dataclass(frozen=True)
@@ -27,33 +27,35 @@ class OutputFormat:
     """The columns of the output.
 
     Attributes:
+        rule: how the model's logits become answers.
         kept: schema of the columns that are copied.
+        with_logits: whether the raw logits have a column, a list a row in the order of the model's labels.
     """
 
-    labels: tuple[str, ...]
-    problem_type: str
+    rule: AnswerRule
     kept: pyarrow.Schema
+    with_logits: bool = False
 
     @property
     def schema(self) -> pyarrow.Schema:
         """The columns with their types. A classifier's label comes with its score and those of all labels in the model's order; where
-        several labels may hold, the scores come alone; a regression has its value, or its values."""
-        of_model: Sequence[tuple[str, pyarrow.DataType]]
-        if self.problem_type.startswith("single"):
-            of_model = [("label", pyarrow.string()), ("score", pyarrow.float32()), ("scores", _SCORES)]
-        elif self._has_one_value:
+        several labels may be given, those that are come with their scores, the highest first; a regression has its value, or its values."""
+        of_model: list[tuple[str, pyarrow.DataType]]
+        if self.rule.has_best:
+            of_model = [("label", pyarrow.string()), ("score", pyarrow.float32()), ("scores", _FLOATS)]
+        elif self.rule.has_several:
+            of_model = [("labels", pyarrow.list_(pyarrow.string())), ("label_scores", _FLOATS), ("scores", _FLOATS)]
+        elif self.rule.is_number:
             of_model = [("score", pyarrow.float32())]
         else:
-            of_model = [("scores", _SCORES)]
+            of_model = [("scores", _FLOATS)]
+        if self.with_logits:
+            of_model.append(("logits", _FLOATS))
         fields = [
             ("file", pyarrow.string()), ("row", pyarrow.int64()), *((field.name, field.type) for field in self.kept),
             *of_model, ("tokens", pyarrow.int32()), ("truncated", pyarrow.bool_()),
         ]  # fmt: skip
         return pyarrow.schema(fields)
-
-    @property
-    def _has_one_value(self) -> bool:
-        return self.problem_type == "regression" and len(self.labels) == 1
 
     def table(self, rows: InputRows, answers: TextAnswers, *, path: str) -> pyarrow.Table:
         """Rows with what a model says of them.
@@ -61,14 +63,11 @@ class OutputFormat:
         Args:
             path: path of the file that the rows are of.
         """
-        scores = scores_of(answers.logits, self.problem_type).astype(numpy.float32)
-        best = scores.argmax(axis=-1)
         columns = {
             "file": [path] * len(rows.numbers),
             "row": rows.numbers,
-            "label": [self.labels[place] for place in best],
-            "score": scores[:, 0] if self._has_one_value else scores[numpy.arange(len(scores)), best],
-            "scores": list(scores),
+            **self._said(answers),
+            "logits": list(answers.logits),
             "tokens": answers.tokens,
             "truncated": answers.truncated,
         }
@@ -79,6 +78,26 @@ class OutputFormat:
             for field in self.schema
         ]
         return pyarrow.Table.from_arrays(arrays, schema=self.schema)
+
+    def _said(self, answers: TextAnswers) -> dict[str, Any]:
+        """The columns of labels and scores."""
+        exact = self.rule.scores(answers.logits)
+        scores = exact.astype(numpy.float32)
+        if self.rule.is_number:
+            return {"score": scores[:, 0]}
+        if self.rule.has_several:
+            given = [self.rule.answer(row) for row in exact]
+            return {
+                "labels": [[each["label"] for each in row] for row in given],
+                "label_scores": [[each["score"] for each in row] for row in given],
+                "scores": list(scores),
+            }
+        best = scores.argmax(axis=-1)
+        return {
+            "label": [self.rule.labels[place] for place in best],
+            "score": scores[numpy.arange(len(scores)), best],
+            "scores": list(scores),
+        }
 
 
 _FACTS = "hf_albert_plus"

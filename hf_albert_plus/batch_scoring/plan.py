@@ -20,7 +20,7 @@ from .ranges import RowRange, line_ranges, parquet_ranges
 from .settings import ScoreSettings
 from .sources import Source
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class RunIdentity(TypedDict):

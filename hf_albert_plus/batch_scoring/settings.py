@@ -8,7 +8,7 @@ from ..errors import InvalidInput, check_values
 from ..option import Option, PythonOnly
 
 # Columns of the output that no kept one may be called.
-OWN_COLUMNS = ("file", "row", "label", "score", "scores", "tokens", "truncated")
+OWN_COLUMNS = ("file", "row", "label", "score", "scores", "labels", "label_scores", "logits", "tokens", "truncated")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ class ScoreSettings:
         None
     )
     token_budget: Annotated[int, Option("Tokens a batch, padding included.")] = TOKEN_BUDGET
+    logits: Annotated[
+        bool, Option("Write a column of the raw logits of each row too, as soft labels for a student to learn from.")
+    ] = False
     part_rows: Annotated[int, Option("Rows that are written together, and begun again if a worker dies.")] = 8192
     part_bytes: Annotated[int, PythonOnly("their size, about; it bounds the memory of a part")] = 32 << 20
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..config_files import load_config
-from ..engines.classifier_config import labels_of, length_taken, problem_type_of
+from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken
 from ..errors import InvalidInput, StageConflict
 from ..records.files import sync_tree
 from ..records.outputs import OutputLock, check_directory, remove, take_directory
@@ -89,6 +89,8 @@ class ScoringResult:
         files: inputs.
         rows_of_this_run: rows that earlier runs had left.
         sentences_per_s: pace of this run; None where it scored nothing.
+        labels: names of the labels, in the order of `scores` and `logits`.
+        thresholds: of several labels, the probability from which each is given; empty otherwise.
     """
 
     rows: int
@@ -100,6 +102,7 @@ class ScoringResult:
     sentences_per_s: float | None
     labels: list[str]
     problem_type: str
+    thresholds: list[float]
 
 
 def score(
@@ -130,6 +133,8 @@ def score(
     served = _model(engine, runtime)
     config = load_config(served.directory, option="--engine")
     load_tokenizer(served.directory, config)
+    check_label_names(config, served.directory)
+    rule = answer_rule_of(config)
     max_length = length_taken(config, served.directory, max_length=settings.max_length)
     settings = replace(settings, max_length=max_length)
     sources = find_sources(inputs, output=output)
@@ -155,8 +160,9 @@ def score(
             parts=sum(map(len, plan.ranges)),
             rows_of_this_run=scored,
             sentences_per_s=round(scored / scoring, 1) if scored else None,
-            labels=list(labels_of(config)),
-            problem_type=problem_type_of(config),
+            labels=list(rule.labels),
+            problem_type=rule.problem_type,
+            thresholds=list(rule.thresholds),
         )
         return _record(output, plan, result, seconds=time.perf_counter() - start)
 

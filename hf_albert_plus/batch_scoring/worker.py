@@ -10,9 +10,6 @@ import numpy
 import pyarrow
 import pyarrow.parquet as pq
 
-from ..engines.batch_plans import token_batches
-from ..engines.batching import pad_rows, run_batches
-from ..engines.text_answers import Text, TextAnswers
 from ..engines.text_classifier import TextClassifier
 from ..records.files import late_errors
 from .columns import InputFormat, InputRows, joined
@@ -78,7 +75,7 @@ class Worker:
         self.job = job
         self.model = TextClassifier(job.directory, job.runtime, cores=cores, max_length=job.settings.max_length)
         self.input = InputFormat(job.settings, job.kept, self.model.characters)
-        self.output = OutputFormat(self.model.facts.labels, self.model.facts.problem_type, job.kept)
+        self.output = OutputFormat(self.model.facts.rule, job.kept, with_logits=job.settings.logits)
 
     def score(self, part: PlannedPart) -> Tally:
         """Writes a part, if it is not there.
@@ -110,19 +107,5 @@ class Worker:
 
     def _tables(self, part: PlannedPart) -> Iterator[pyarrow.Table]:
         for rows in portions(part, self.input):
-            yield self.output.table(rows, self._answers(rows.texts), path=part.source.path)
-
-    def _answers(self, texts: list[Text]) -> TextAnswers:
-        encoded = self.model.encode(texts)
-        rows = [dict(row) for row in encoded.rows]
-        lengths = [len(row["input_ids"]) for row in rows]
-        outputs = run_batches(
-            self.model.engine,
-            rows,
-            token_batches(lengths, budget=self.job.settings.token_budget),
-            pad=lambda batch: pad_rows(batch, self.model.tokenizer),
-            streams=self.model.streams,
-            description=None,
-        )
-        logits = numpy.stack([output["logits"].numpy() for output in outputs])
-        return TextAnswers(logits, lengths, encoded.truncated)
+            answers = self.model.answer(rows.texts, token_budget=self.job.settings.token_budget)
+            yield self.output.table(rows, answers, path=part.source.path)

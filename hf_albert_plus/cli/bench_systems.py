@@ -109,7 +109,8 @@ def bench_serve(
         ],
     )
     print_rows(["processor time"], [[part, f"{100 * share:.0f} %"] for part, share in document["cpu_split"].items()])
-    notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
+    if document["label_agreement"] is not None:
+        notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
 
 
 @with_settings

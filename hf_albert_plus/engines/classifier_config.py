@@ -1,4 +1,4 @@
-"""What the config of a classifier of texts says: its labels, the kind of its answers, and the longest text that it takes."""
+"""What the config of a classifier of texts says: its labels, how its logits become answers, and the longest text that it takes."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,12 @@ from transformers import PreTrainedConfig
 from ..errors import InvalidInput
 from ..heads import architecture_of, is_classifier
 from ..model_inputs import longest_input
+from .text_answers import AnswerRule
 
 # More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
 _CHARACTERS_A_TOKEN = 64
+# From which probability one of several labels is given, where the config does not say.
+_THRESHOLD = 0.5
 
 
 def labels_of(config: Any) -> tuple[str, ...]:
@@ -23,6 +26,67 @@ def problem_type_of(config: Any) -> str:
     if config.problem_type is not None:
         return str(config.problem_type)
     return "regression" if config.num_labels == 1 else "single_label_classification"
+
+
+def answer_rule_of(config: Any) -> AnswerRule:
+    """How a classifier's logits become answers.
+
+    Raises:
+        InvalidInput: thresholds that do not fit.
+    """
+    return AnswerRule(labels_of(config), problem_type_of(config), label_thresholds_of(config))
+
+
+def label_thresholds_of(config: Any) -> tuple[float, ...]:
+    """The probability from which each of several labels is given: `label_thresholds` of the config, in the order of the labels, or 0.5.
+
+    Returns:
+        A threshold for each label, none where the model's labels exclude each other or its answer is a number.
+
+    Raises:
+        InvalidInput: another number of thresholds than of labels, one that no probability can both reach and miss, or some of a model
+            whose labels have none.
+    """
+    given, problem_type = getattr(config, "label_thresholds", None), problem_type_of(config)
+    if problem_type != "multi_label_classification":
+        if given is not None:
+            raise InvalidInput(
+                "label_thresholds of config.json are of a multi_label_classification",
+                got=f"a {problem_type} with label_thresholds",
+                repair='remove them, or set problem_type to "multi_label_classification"',
+            )
+        return ()
+    if given is None:
+        return (_THRESHOLD,) * config.num_labels
+    if not isinstance(given, list | tuple) or len(given) != config.num_labels:
+        raise InvalidInput(
+            f"label_thresholds of config.json must be a list with a threshold for each of the {config.num_labels} labels",
+            got=f"{len(given)} of them" if isinstance(given, list | tuple) else repr(given),
+            repair=f"give one a label in the order of id2label, or leave them out for {_THRESHOLD} each",
+        )
+    for label, threshold in zip(labels_of(config), given, strict=True):
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < 1:
+            raise InvalidInput(
+                f"each of label_thresholds of config.json must be a probability above 0 and below 1, that of {label!r} too",
+                got=repr(threshold),
+                repair=f"use {_THRESHOLD}, or leave them all out",
+            )
+    return tuple(float(threshold) for threshold in given)
+
+
+def check_label_names(config: Any, directory: str | Path) -> None:
+    """Refuses two labels of one name, which an answer could not tell apart.
+
+    Raises:
+        InvalidInput: there are such labels.
+    """
+    labels = labels_of(config)
+    if len(set(labels)) != len(labels):
+        raise InvalidInput(
+            f"id2label in {Path(directory) / 'config.json'} must name every label, each by another name",
+            got=config.id2label,
+            repair="give each number from 0 a name",
+        )
 
 
 def length_taken(config: PreTrainedConfig, directory: str | Path, *, max_length: int | None) -> int:

@@ -11,7 +11,9 @@ from ..errors import InvarianceError
 from ..heads import is_classifier
 from ..records.progress import track
 from .batching import is_by_token
+from .classifier_config import answer_rule_of
 from .engine import Engine
+from .text_answers import Decide
 
 # Of the mean size of the logits.
 LARGEST_DIFFERENCE = 1e-3
@@ -24,7 +26,7 @@ class Invariance:
     Attributes:
         rows: that were compared.
         difference_over_mean: the largest difference of a value, over the mean size of all.
-        changed_predictions: rows and ways in which another class is the largest; 0 where a row has no classes.
+        changed_predictions: rows and ways in which another label is given, or one of several more or less; 0 where a row has none.
         in_batches_of: sizes of the batches, in shuffled orders.
         padded_to: tokens that rows were padded to.
     """
@@ -50,20 +52,36 @@ class BatchEffect:
 
     Attributes:
         difference_over_mean: the largest difference of a value, over the mean size of all.
-        changed_predictions: rows in which another class is the largest; 0 where a row has no classes.
+        changed_predictions: rows in which another label is given, or one of several more or less; 0 where a row has none.
     """
 
     difference_over_mean: float
     changed_predictions: int
 
     @classmethod
-    def of(cls, alone: Sequence[torch.Tensor], others: Sequence[torch.Tensor], *, has_classes: bool) -> "BatchEffect":
-        """Compares the answers to the same rows, in one order."""
+    def of(
+        cls, alone: Sequence[torch.Tensor], others: Sequence[torch.Tensor], *, decide: Decide | None
+    ) -> "BatchEffect":
+        """Compares the answers to the same rows, in one order.
+
+        Args:
+            decide: None where nothing is decided.
+        """
         mean = sum(float(value.abs().sum()) for value in alone) / sum(value.numel() for value in alone)
         pairs = list(zip(alone, others, strict=True))
         largest = max(float((one - other).abs().max()) for one, other in pairs)
-        changed = sum(int(one.argmax() != other.argmax()) for one, other in pairs if has_classes and len(one) > 1)
+        changed = (
+            0
+            if decide is None
+            else count_changed(*(torch.stack(list(each)) for each in (alone, others)), decide=decide)
+        )
         return cls(largest / mean if mean else largest, changed)
+
+
+def count_changed(some: torch.Tensor, others: torch.Tensor, *, decide: Decide) -> int:
+    """Rows of which something else is decided, by their values `[n, C]`."""
+    one, other = decide(some.numpy()), decide(others.numpy())
+    return int((one != other).reshape(len(one), -1).any(axis=1).sum())
 
 
 def measure_invariance(
@@ -80,7 +98,8 @@ def measure_invariance(
     widest = max(longest, *(len(row["input_ids"]) for row in rows))
     ways = [answers_in_batches(engine, rows, pad=pad, size=size) for size in batches]
     ways.append(answers_in_batches(engine, rows, pad=padded_to(widest, pad), size=max(batches)))
-    found = [BatchEffect.of(alone, answers, has_classes=is_classifier(engine.config)) for answers in ways]
+    decide = answer_rule_of(engine.config).decide if is_classifier(engine.config) else None
+    found = [BatchEffect.of(alone, answers, decide=decide) for answers in ways]
     largest = max(way.difference_over_mean for way in found)
     return Invariance(len(rows), largest, sum(way.changed_predictions for way in found), tuple(batches), widest)
 

@@ -5,14 +5,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from transformers import PreTrainedModel
 
 from ..compression.exits.criteria import Criterion, run_with_exits
 from ..errors import ParityError
+from ..heads import is_classifier
 from ..model_inputs import Tensors, input_names, longest_input, random_inputs, with_choices
+from .classifier_config import answer_rule_of
 from .engine import Engine
+from .invariance import count_changed
 from .onnx_engine import open_session
+from .text_answers import Decide
 
 # Largest difference of an output, values beyond 1 relative to the largest. What is computed in int8 is held to the
 # direction of its outputs instead, and by its score.
@@ -97,7 +102,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class ClassAgreement(Agreement):
-    """How often two classifiers predict the same class."""
+    """How often two classifiers predict the same class, or the same set of several labels."""
 
     same: int
 
@@ -196,14 +201,15 @@ def check_parity(compared: Sequence[Difference], *, what: str, precision: str) -
 
 @torch.no_grad()
 def agreement(model: PreTrainedModel, run: Callable[..., Any], batches: Iterable[Tensors]) -> Agreement | None:
-    """How often two predict the same class, and the largest difference of their logits; None for a model without logits, and without
-    batches.
+    """How often two predict the same class, or the same set of several labels, and the largest difference of their logits; None for a
+    model without logits, and without batches.
 
     Args:
         run: named inputs -> an output with `logits`.
     """
+    decide: Decide | None = answer_rule_of(model.config).decide if is_classifier(model.config) else _largest
     rows = same = 0
-    largest, classes = 0.0, 0
+    largest = 0.0
     for tensors in batches:
         expected, answered = model(**tensors), run(**tensors)
         if "logits" not in expected:
@@ -213,12 +219,18 @@ def agreement(model: PreTrainedModel, run: Callable[..., Any], batches: Iterable
             output.logits[kept] if output.logits.shape[:-1] == kept.shape else output.logits
             for output in (answered, expected)
         )
-        classes = other.shape[-1]
-        rows, same = rows + one.shape[0], same + int((one.argmax(-1) == other.argmax(-1)).sum())
+        rows += len(one)
+        same += len(one) if decide is None else len(one) - count_changed(one, other, decide=decide)
         largest = max(largest, float((one - other).abs().max()))
     if not rows:
         return None
-    return Agreement(rows, largest) if classes == 1 else ClassAgreement(rows, largest, same)
+    return Agreement(rows, largest) if decide is None else ClassAgreement(rows, largest, same)
+
+
+def _largest(logits: numpy.ndarray) -> numpy.ndarray:
+    """What a model of another kind predicts of each token."""
+    best: numpy.ndarray = logits.argmax(axis=-1)
+    return best
 
 
 def check_agreement(seen: Agreement | None, *, what: str) -> None:

@@ -1,11 +1,112 @@
-"""What a classifier of texts takes and gives: texts, the facts that a caller may know of it, logits, and scores."""
+"""What a classifier of texts takes and gives: texts, the facts that a caller may know of it, logits, and the answers that they are.
 
+n texts, C labels.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy
+from typing_extensions import TypedDict
 
 # A text, or a pair of them that are read together.
 Text = str | tuple[str, str]
+# How many labels an answer has: so many, the best ones; None for all; or those that the classifier gives the text.
+TopK = int | Literal["given"] | None
+# From values of texts, `[n, C]`, to what is decided of each, `[n]` or `[n, C]`.
+Decide = Callable[[numpy.ndarray], numpy.ndarray]
+
+
+class LabelScore(TypedDict):
+    """A label with its score, as transformers' pipelines give it; of a regression, the name of a number with its value."""
+
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class AnswerRule:
+    """How the logits of a classifier become answers.
+
+    Attributes:
+        labels: their names, in the order of the logits.
+        problem_type: `single_label_classification`, whose answer is the best label; `multi_label_classification`, whose answer is every
+            label that reaches its threshold, or none; or `regression`, whose values are no scores of labels.
+        thresholds: of several labels, the probability from which each is given; empty otherwise.
+    """
+
+    labels: tuple[str, ...]
+    problem_type: str
+    thresholds: tuple[float, ...] = ()
+
+    @property
+    def has_best(self) -> bool:
+        """Whether one label is the answer."""
+        return self.problem_type == "single_label_classification"
+
+    @property
+    def has_several(self) -> bool:
+        """Whether any number of labels is."""
+        return self.problem_type == "multi_label_classification"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether one number is."""
+        return self.problem_type == "regression" and len(self.labels) == 1
+
+    @property
+    def decides(self) -> bool:
+        """Whether labels are given at all: a regression gives none."""
+        return self.problem_type != "regression"
+
+    def scores(self, logits: numpy.ndarray) -> numpy.ndarray:
+        """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[n, C]`."""
+        if not self.decides:
+            return logits
+        wide = logits.astype(numpy.float64)
+        if self.has_several:
+            probabilities: numpy.ndarray = numpy.exp(-numpy.logaddexp(0, -wide))
+            return probabilities
+        powers = numpy.exp(wide - wide.max(axis=-1, keepdims=True))
+        probabilities = powers / powers.sum(axis=-1, keepdims=True)
+        return probabilities
+
+    def given(self, scores: numpy.ndarray) -> numpy.ndarray:
+        """What is decided of texts by their scores: the number of the best label, `[n]`, or which of several labels are given, `[n, C]`.
+
+        Raises:
+            ValueError: a regression decides nothing.
+        """
+        if not self.decides:
+            raise ValueError("a regression gives no labels")
+        if self.has_several:
+            reached: numpy.ndarray = scores >= numpy.asarray(self.thresholds)
+            return reached
+        best: numpy.ndarray = scores.argmax(axis=-1)
+        return best
+
+    @property
+    def decide(self) -> Decide | None:
+        """What is decided of texts by their logits; None where nothing is."""
+        return (lambda logits: self.given(self.scores(logits))) if self.decides else None
+
+    def answer(self, scores: numpy.ndarray, *, top_k: TopK = "given") -> list[LabelScore]:
+        """The labels of one text with their scores, the highest first.
+
+        Args:
+            scores: `[C]`.
+            top_k: `"given"` for the best label, for those of several that reach their thresholds, or for all values of a regression.
+        """
+        places: Sequence[int] = numpy.argsort(-scores, kind="stable").tolist()
+        if top_k == "given" and self.has_several:
+            reached = self.given(scores)
+            places = [place for place in places if reached[place]]
+        elif top_k == "given" and self.has_best:
+            places = places[:1]
+        elif isinstance(top_k, int):
+            places = places[:top_k]
+        return [{"label": self.labels[place], "score": float(scores[place])} for place in places]
 
 
 @dataclass(frozen=True)
@@ -13,16 +114,15 @@ class ClassifierFacts:
     """What a caller may know of a classifier.
 
     Attributes:
+        rule: how its logits become answers.
         inputs: names of the tensors that it reads.
         max_length: tokens of a text that it takes.
-        problem_type: `single_label_classification`, `multi_label_classification`, or `regression`, whose value is no score of a label.
     """
 
-    labels: tuple[str, ...]
+    rule: AnswerRule
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
-    problem_type: str
 
 
 @dataclass(frozen=True)
@@ -38,15 +138,3 @@ class TextAnswers:
     logits: numpy.ndarray
     tokens: list[int]
     truncated: list[bool]
-
-
-def scores_of(logits: numpy.ndarray, problem_type: str) -> numpy.ndarray:
-    """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[n, C]`."""
-    if problem_type == "regression":
-        return logits
-    wide = logits.astype(numpy.float64)
-    if problem_type.startswith("multi"):
-        return 1 / (1 + numpy.exp(-wide))
-    powers = numpy.exp(wide - wide.max(axis=-1, keepdims=True))
-    probabilities: numpy.ndarray = powers / powers.sum(axis=-1, keepdims=True)
-    return probabilities

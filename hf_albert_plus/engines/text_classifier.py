@@ -11,10 +11,11 @@ import torch
 from ..errors import InvalidInput, first_line
 from ..tasks.rows import load_tokenizer
 from .artefacts import get_runtime
-from .batching import pad_rows
-from .classifier_config import characters_read, labels_of, length_taken, problem_type_of
+from .batch_plans import TOKEN_BUDGET, token_batches
+from .batching import pad_rows, run_batches
+from .classifier_config import answer_rule_of, characters_read, length_taken
 from .engine import Engine
-from .text_answers import ClassifierFacts, Text
+from .text_answers import ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 
 Ids = Mapping[str, list[int]]
 
@@ -61,14 +62,51 @@ class TextClassifier:
         self.engine = Engine.load(directory, runtime, threads=shares.threads, verify=verify)
         config = self.engine.config
         self.facts = ClassifierFacts(
-            labels=labels_of(config),
+            rule=answer_rule_of(config),
             inputs=self.engine.inputs,
             max_length=length_taken(config, directory, max_length=max_length),
             runtime=runtime,
-            problem_type=problem_type_of(config),
         )
         self.characters = characters_read(self.facts.max_length)
         self.tokenizer: Any = load_tokenizer(Path(directory), config)
+
+    def classify(self, texts: Sequence[Text], *, top_k: TopK = "given") -> list[list[LabelScore]]:
+        """The labels of each text with their scores, the highest first, as transformers' pipeline gives them.
+
+        Args:
+            texts: a text each, or a pair of them; what is too long is cut.
+            top_k: `"given"` for the best label of a text, for every label that reaches its threshold (possibly none) where there may be
+                several, and for the value of a regression; a number for so many labels, the best; None for all.
+
+        Raises:
+            InvalidInput: a number below 1.
+        """
+        if isinstance(top_k, int) and top_k < 1:
+            raise InvalidInput("top_k must be at least 1", got=top_k, repair="use 1, or None for all labels")
+        if not texts:
+            return []
+        scores = self.facts.rule.scores(self.answer(texts).logits)
+        return [self.facts.rule.answer(row, top_k=top_k) for row in scores]
+
+    def answer(self, texts: Sequence[Text], *, token_budget: int = TOKEN_BUDGET) -> TextAnswers:
+        """Logits of at least one text, computed in batches of similar lengths.
+
+        Args:
+            token_budget: tokens a batch, padding included.
+        """
+        encoded = self.encode(texts)
+        rows = [dict(row) for row in encoded.rows]
+        lengths = [len(row["input_ids"]) for row in rows]
+        outputs = run_batches(
+            self.engine,
+            rows,
+            token_batches(lengths, budget=token_budget),
+            pad=lambda batch: pad_rows(batch, self.tokenizer),
+            streams=self.streams,
+            description=None,
+        )
+        logits = numpy.stack([output["logits"].numpy() for output in outputs])
+        return TextAnswers(logits, lengths, encoded.truncated)
 
     def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
         """Logits `[rows, labels]` of rows of token ids, fp32, as the engine gives them."""
@@ -82,7 +120,7 @@ class TextClassifier:
             InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
         """
         rows, tokens = tensors["input_ids"].shape
-        file, labels = self.engine.file, len(self.facts.labels)
+        file, labels = self.engine.file, len(self.facts.rule.labels)
         repair = "check that it belongs to the config beside it, or make it again"
         try:
             logits: torch.Tensor = self.engine(**tensors)["logits"]

@@ -1,12 +1,13 @@
 """`POST /classify`: what it takes and gives, and its route."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ..engines.text_answers import ClassifierFacts, Text, TextAnswers, scores_of
+from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
 from .refusals import TooLarge
 from .service import Service
 
@@ -49,6 +50,12 @@ class ClassifyRequest(BaseModel):
         default=None, description="Cut texts that are too long instead of refusing them. Default: the server's own."
     )
 
+    top_k: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many labels `scores` has, the highest first. Default: all, in the model's order.",
+    )
+
     def texts(self) -> list[Text]:
         given = self.inputs if isinstance(self.inputs, list) else [self.inputs]
         return [_text(one) for one in given]
@@ -57,12 +64,20 @@ class ClassifyRequest(BaseModel):
 class Prediction(BaseModel):
     """What a model says of one text.
 
-    `scores` has a number for each label, which for a regression is its value. `label` and `score` are the best of them; for several
-    labels at a time, and for a regression, there is no best one.
+    `scores` has a number for each label. What else there is depends on the model's `problem_type`, which `/v2/models/NAME` says:
+
+    - `single_label_classification`: `label` and `score` are the best label and its probability.
+    - `multi_label_classification`: `labels` has every label whose probability reaches its threshold, the highest first, or none; there
+      is no best one, and `label` and `score` are null.
+    - `regression`: `score` is the number itself, in its own units and no probability, and `label` its name. Of several numbers `scores`
+      has them all, and both are null.
     """
 
     label: str | None
     score: float | None
+    labels: list[LabelScore] = Field(
+        default=[], description="The labels that are given, of a `multi_label_classification` alone."
+    )
     scores: dict[str, float]
     tokens: int
     truncated: bool
@@ -82,21 +97,36 @@ class ErrorResponse(BaseModel):
     error: str
 
 
-def predictions_of(answers: TextAnswers, facts: ClassifierFacts) -> list[Prediction]:
-    """The labels of every text with their scores."""
-    scores = scores_of(answers.logits, facts.problem_type)
-    has_best = facts.problem_type.startswith("single")
-    best = numpy.argmax(scores, axis=-1)
-    return [
-        Prediction.model_construct(
-            label=facts.labels[place] if has_best else None,
-            score=float(row[place]) if has_best else None,
-            scores=dict(zip(facts.labels, row.tolist(), strict=True)),
-            tokens=tokens,
-            truncated=truncated,
+def predictions_of(answers: TextAnswers, rule: AnswerRule, *, top_k: int | None = None) -> list[Prediction]:
+    """The labels of every text with their scores.
+
+    Args:
+        top_k: how many labels `scores` has, the highest first; None for all in the model's order.
+    """
+    scores = rule.scores(answers.logits)
+    answered = _answerer(rule, scores)
+    predictions = []
+    for place, (tokens, truncated) in enumerate(zip(answers.tokens, answers.truncated, strict=True)):
+        row = scores[place]
+        if top_k is None:
+            said = dict(zip(rule.labels, row.tolist(), strict=True))
+        else:
+            said = {each["label"]: each["score"] for each in rule.answer(row, top_k=top_k)}
+        predictions.append(
+            Prediction.model_construct(**answered(place), scores=said, tokens=tokens, truncated=truncated)
         )
-        for row, place, tokens, truncated in zip(scores, best, answers.tokens, answers.truncated, strict=True)
-    ]
+    return predictions
+
+
+def _answerer(rule: AnswerRule, scores: numpy.ndarray) -> Callable[[int], dict[str, Any]]:
+    """What a prediction has beside its scores, by the place of its text."""
+    if rule.has_several:
+        return lambda place: {"label": None, "score": None, "labels": rule.answer(scores[place])}
+    if not rule.has_best and not rule.is_number:
+        return lambda place: {"label": None, "score": None}
+    # Of one number its name and value: it is the best of one.
+    best = scores.argmax(axis=-1)
+    return lambda place: {"label": rule.labels[best[place]], "score": float(scores[place][best[place]])}
 
 
 def classify_router(service: Service) -> APIRouter:
@@ -111,12 +141,14 @@ def classify_router(service: Service) -> APIRouter:
         if len(texts) > most:
             raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
         call = chosen.model.classify(texts, truncate=service.truncates(request.truncate))
-        predictions = predictions_of(await service.in_time(call, chosen), chosen.model.facts)
+        answers = await service.in_time(call, chosen)
+        predictions = predictions_of(answers, chosen.model.facts.rule, top_k=request.top_k)
         response = ClassifyResponse.model_construct(
             model=chosen.name, version=str(chosen.version), predictions=predictions
         )
         # Written at once: FastAPI would check what was just made, for as long as a text takes a small model.
-        return Response(response.model_dump_json(), media_type="application/json")
+        # What is unset is another kind of model's.
+        return Response(response.model_dump_json(exclude_unset=True), media_type="application/json")
 
     return router
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..engines.text_answers import ClassifierFacts, TextAnswers, scores_of
+from ..engines.text_answers import AnswerRule, ClassifierFacts, TextAnswers
 from .refusals import RequestError, TooLarge, Unusable
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -124,7 +124,7 @@ def write_response(
     Raises:
         Unusable: an output that the model does not have.
     """
-    available = outputs_of(answers, facts)
+    available = outputs_of(answers, facts.rule)
     wanted = [(one.name, one.parameters.binary_data) for one in request.outputs]
     wanted = wanted or [(output, request.parameters.binary_data_output) for output in available]
     tensors, blobs = [], []
@@ -148,13 +148,17 @@ def write_response(
     return b"".join([head, *blobs]), {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
 
 
-def outputs_of(answers: TextAnswers, facts: ClassifierFacts) -> dict[str, tuple[str, numpy.ndarray]]:
-    """Name -> datatype and values of everything that a model gives."""
-    scores = scores_of(answers.logits, facts.problem_type).astype(numpy.float32)
+def outputs_of(answers: TextAnswers, rule: AnswerRule) -> dict[str, tuple[str, numpy.ndarray]]:
+    """Name -> datatype and values of everything that a model gives: logits and scores, the best label or which of several labels reach
+    their thresholds."""
+    exact = rule.scores(answers.logits)
+    scores = exact.astype(numpy.float32)
     outputs = {"logits": ("FP32", answers.logits.astype(numpy.float32)), "scores": ("FP32", scores)}
-    if facts.problem_type.startswith("single"):
-        best = numpy.array(facts.labels, dtype=object)[scores.argmax(-1)]
+    if rule.has_best:
+        best = numpy.array(rule.labels, dtype=object)[scores.argmax(-1)]
         outputs["label"] = ("BYTES", best)
+    elif rule.has_several:
+        outputs["given"] = ("BOOL", rule.given(exact))
     return outputs
 
 
@@ -166,12 +170,14 @@ def metadata_of(
     Args:
         refused: version -> why it does not serve.
     """
-    classes = len(facts.labels)
+    rule, classes = facts.rule, len(facts.rule.labels)
     outputs: list[dict[str, Any]] = [
         {"name": output, "datatype": "FP32", "shape": [-1, classes]} for output in ("logits", "scores")
     ]
-    if facts.problem_type.startswith("single"):
+    if rule.has_best:
         outputs.append({"name": "label", "datatype": "BYTES", "shape": [-1]})
+    elif rule.has_several:
+        outputs.append({"name": "given", "datatype": "BOOL", "shape": [-1, classes]})
     return {
         "name": name,
         "versions": [str(version) for version in sorted(versions)],
@@ -182,7 +188,9 @@ def metadata_of(
         ],
         "outputs": outputs,
         "parameters": {
-            "labels": list(facts.labels),
+            "labels": list(rule.labels),
+            "problem_type": rule.problem_type,
+            **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
             "max_length": facts.max_length,
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },
@@ -281,6 +289,8 @@ def _shaped(given: InputTensor, values: numpy.ndarray) -> numpy.ndarray:
 
 
 def _to_bytes(values: numpy.ndarray) -> bytes:
+    if values.dtype == numpy.bool_:
+        return values.tobytes()
     if values.dtype != object:
         return values.astype("<f4").tobytes()
     encoded = [str(value).encode() for value in values]

@@ -21,9 +21,12 @@ from hf_albert_plus.batch_scoring.distribution import WorkerPool
 from hf_albert_plus.batch_scoring.settings import ScoreSettings
 from hf_albert_plus.batch_scoring.stage import score
 from hf_albert_plus.cli.app import app
+from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.records.outputs import OutputLock
+from tests.support import kinds
 from tests.support.command_line import invoke
+from tests.support.kinds import KINDS, make_classifier
 
 WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(7) for length in range(7)]
@@ -278,25 +281,69 @@ def test_kept_values_of_json_are_text(run, tmp_path):
     assert [row["id"] for row in rows_of(tmp_path)] == ["x", "7", None, '[1, "ä"]', "true"]
 
 
-@pytest.mark.parametrize(("problem", "columns"), [("regression", {"score"}), ("multi_label_classification", {"scores"})])  # fmt: skip
-def test_what_is_no_single_label_has_no_label(run, tokenizer_dir, tmp_path, problem, columns):
-    import hf_albert_plus
-    from tests.support.small_models import randomise, small_config
+OF_KINDS = {
+    "one of three": ["label", "score", "scores"],
+    "several, own thresholds": ["labels", "label_scores", "scores"],
+    "a number": ["score"],
+    "numbers": ["scores"],
+}
 
+
+@pytest.mark.parametrize("kind", OF_KINDS)
+@pytest.mark.parametrize("logits", [False, True])
+def test_each_kind_has_its_columns(run, tokenizer_dir, tmp_path, kind, logits):
+    model = make_classifier(tmp_path / "model", tokenizer_dir, **KINDS[kind])
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    labels = 1 if problem == "regression" else 3
-    config = small_config(vocab_size=len(tokenizer), num_labels=labels, problem_type=problem)
-    model = randomise(hf_albert_plus.AlbertPlusForSequenceClassification(config))
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    write(tmp_path / "in.txt", TEXTS[:5])
-    run("in.txt", engine=tmp_path / "model", runtime="torch")
+    texts = [*TEXTS[:9], *kinds.TEXTS]
+    write(tmp_path / "in.jsonl", texts)
+    record = run("in.jsonl", engine=tmp_path / "model", runtime="torch", logits=logits, part_rows=4)
     rows = rows_of(tmp_path)
-    assert set(rows[0]) == {"file", "row", "tokens", "truncated", *columns}
-    with torch.no_grad():
-        logits = model(**tokenizer(TEXTS[4], return_tensors="pt")).logits[0]
-    wanted = logits if problem == "regression" else logits.sigmoid()
-    numpy.testing.assert_allclose(numpy.atleast_1d(rows[4][next(iter(columns))]), wanted.numpy(), atol=1e-5)
+    columns = ["file", "row", *OF_KINDS[kind], *(["logits"] if logits else []), "tokens", "truncated"]
+    assert [list(row) for row in rows] == [columns] * len(texts)
+    several = kind.startswith("several")
+    assert record.result["thresholds"] == (kinds.THRESHOLDS if several else [])
+    assert record.settings["logits"] == logits
+    scores_of = {"one of three": lambda x: x.softmax(-1), "several, own thresholds": torch.sigmoid}.get(
+        kind, lambda x: x
+    )
+    for row, text in zip(rows, texts, strict=True):
+        with torch.no_grad():
+            said = model(**tokenizer(text, return_tensors="pt")).logits[0]
+        scores = scores_of(said).numpy()
+        assert "scores" not in row or row["scores"] == pytest.approx(scores, abs=kinds.CLOSE)
+        assert not logits or row["logits"] == pytest.approx(said.numpy(), abs=kinds.CLOSE)
+        if several:
+            given = sorted(
+                (place for place in range(3) if scores[place] >= kinds.THRESHOLDS[place]),
+                key=lambda place: -scores[place],
+            )
+            assert row["labels"] == [kinds.NAMES[place] for place in given]
+            assert row["label_scores"] == pytest.approx([scores[place] for place in given], abs=kinds.CLOSE)
+        elif "score" in row:
+            assert row["score"] == pytest.approx(scores.max(), abs=kinds.CLOSE)
+    if several:
+        assert {0, 2} <= {len(row["labels"]) for row in rows}
+
+
+def test_logits_are_the_engines_own(run, tmp_path, exported_dir):
+    """To the last bit, a float32 list a row, in a run that was stopped and went on as well; and no scores change by them."""
+    write(tmp_path / "in.txt", TEXTS)
+    run("in.txt", logits=True, part_rows=10)
+    (tmp_path / "out" / "record.json").unlink()
+    sorted((tmp_path / "out" / "scores").iterdir())[1].unlink()
+    assert run("in.txt", logits=True, part_rows=10).result["rows_of_this_run"] == 10
+    found = pq.read_table(tmp_path / "out" / "scores")
+    assert found.schema.field("logits").type == pyarrow.list_(pyarrow.float32())
+    classifier = TextClassifier(exported_dir, "onnx", cores=1, max_length=None)
+    logits = numpy.asarray(found["logits"].to_pylist(), dtype=numpy.float32)
+    for first in range(0, len(TEXTS), 10):
+        part = slice(first, first + 10)
+        assert (logits[part] == classifier.answer(TEXTS[part]).logits).all()
+    run("in.txt", output="without", part_rows=10)
+    without = pq.read_table(tmp_path / "without" / "scores")
+    assert found.drop_columns(["logits"]).equals(without)
+    with pytest.raises(InvalidInput, match="settings.logits True there, False asked for"):
+        run("in.txt", part_rows=10)
 
 
 def test_a_stopped_run_goes_on_with_what_is_missing(run, tmp_path):
@@ -383,6 +430,7 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         (["in.txt"], {"part_rows": 0}, ["--part-rows must be at least 1"]),
         (["in.txt"], {"token_budget": 0}, ["--token-budget must be at least 1"]),
         (["in.txt"], {"keep": ("label",)}, ["'label'", "--keep label=OTHER"]),
+        (["in.txt"], {"keep": ("logits",)}, ["'logits'", "--keep logits=OTHER"]),
         (["in.txt"], {"keep": ("text", "other=text")}, ["'text'", "--keep other=OTHER"]),
         (["in.txt"], {"keep": ("other",)}, ["in.txt has one column", "--keep other"]),
         (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--pair-column other"]),

@@ -8,7 +8,9 @@ import torch
 from hf_albert_plus.engines.invariance import check_invariance, measure_invariance
 from hf_albert_plus.errors import InvarianceError
 
-CONFIG = SimpleNamespace(architectures=["AlbertPlusForSequenceClassification"])
+CONFIG = SimpleNamespace(
+    architectures=["AlbertPlusForSequenceClassification"], num_labels=2, id2label={0: "no", 1: "yes"}, problem_type=None
+)
 ROWS = [{"input_ids": list(range(1, 2 + number)), "attention_mask": [1] * (1 + number)} for number in range(20)]
 
 

@@ -88,7 +88,7 @@ VERBS: dict[str, list[str]] = {
     "capacity": ["{in}/served-1.json {in}/served-51.json --rate 490 --texts 11 --json"],
     "score": [
         "--input {in}/rows.parquet --text-column sentence --keep label=gold --engine {in}/exported:onnx-int8 --cores 1 --output out",
-        "--input {in}/rows.jsonl --input {in}/rows.txt --engine {in}/classifier:torch --max-length 16 --part-rows 8 --cores 1 --output out",
+        "--input {in}/rows.jsonl --input {in}/rows.txt --engine {in}/classifier:torch --max-length 16 --part-rows 8 --logits --cores 1 --output out",
     ],
     "tokenizer train": [
         "--corpus {in}/text.txt --kind wordpiece --vocab-size 200 --out out",

@@ -4,12 +4,14 @@ B rows, C classes, J exits with the last layer's classifier.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import torch
 from transformers.masking_utils import create_bidirectional_mask
 
+from ...engines.classifier_config import label_thresholds_of, problem_type_of
 from ...errors import InvalidInput, check_known
 from ..settings import Kind
 
@@ -24,13 +26,16 @@ class Criterion:
     Attributes:
         kind: `entropy` leaves where H(p)/log C is at most the threshold, FastBERT's speed from 0 (never) to 1 (at the first exit).
             `confidence` where the largest probability is at least the threshold. `patience` (PABEE) where the prediction
-            stayed the same over as many exits in a row as the threshold says.
+            stayed the same over as many exits in a row as the threshold says. Of several labels the least sure one is looked at, which
+            may hold or not; the prediction is all of them that are given.
+        label_thresholds: of several labels, the probability from which each is given; empty where labels exclude each other.
         tolerance: of `patience` in regression: how far apart two predictions are the same.
     """
 
     kind: Kind
     threshold: float
     tolerance: float = TOLERANCE
+    label_thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_known(self, kind=get_args(Kind))
@@ -49,13 +54,43 @@ class Criterion:
         Raises:
             InvalidInput: in regression, any but patience.
         """
-        if classes == 1 and self.kind != "patience":
+        if classes == 1 and self.kind != "patience" and not self.label_thresholds:
             raise InvalidInput("a regression has no probabilities to leave by", got=self.kind, repair="use patience")
 
 
-def never_leaves(kind: Kind, *, exits: int) -> Criterion:
+def never_leaves(kind: Kind, *, exits: int, label_thresholds: tuple[float, ...] = ()) -> Criterion:
     """The rule by which no row leaves at any of these exits, unless its probabilities are whole numbers."""
-    return Criterion(kind, {"entropy": 0.0, "confidence": 1.0, "patience": float(exits + 1)}[kind])
+    threshold = {"entropy": 0.0, "confidence": 1.0, "patience": float(exits + 1)}[kind]
+    return Criterion(kind, threshold, label_thresholds=label_thresholds)
+
+
+def criterion_for(config: Any, criterion: Criterion) -> Criterion:
+    """A criterion for the labels of a model.
+
+    Raises:
+        InvalidInput: one that its answers have no numbers for.
+    """
+    if problem_type_of(config) == "regression" and config.num_labels > 1:
+        raise InvalidInput(
+            "a regression may leave by exits where it gives one number",
+            got=config.num_labels,
+            repair="run it without exits, or train one model a number",
+        )
+    fitting = replace(criterion, label_thresholds=label_thresholds_of(config))
+    fitting.check(classes=config.num_labels)
+    return fitting
+
+
+def least_sure(logits_BC: torch.Tensor) -> torch.Tensor:
+    """Of several labels, the logits of the one that is least sure, that it is what it is not and what it is, `[B, 2]`: two classes, whose
+    probabilities are that label's."""
+    nearest_B = logits_BC.abs().amin(-1)
+    return torch.stack([torch.zeros_like(nearest_B), nearest_B], dim=-1)
+
+
+def label_cuts(label_thresholds: Sequence[float]) -> torch.Tensor:
+    """The logits from which labels are given, `[C]`."""
+    return torch.tensor(label_thresholds, dtype=torch.float64).logit().float()
 
 
 def normalised_entropy(logits_BC: torch.Tensor) -> torch.Tensor:
@@ -80,18 +115,29 @@ class Watch:
     def may_leave(self, logits_BC: torch.Tensor) -> torch.Tensor:
         """Which of the rows that are here may leave, `[B]`."""
         criterion = self.criterion
+        if criterion.kind == "patience":
+            return self._same_for(logits_BC) >= criterion.threshold
+        if criterion.label_thresholds:
+            logits_BC = least_sure(logits_BC)
         if criterion.kind == "entropy":
             return normalised_entropy(logits_BC) <= criterion.threshold
-        if criterion.kind == "confidence":
-            return confidence(logits_BC) >= criterion.threshold
-        said = logits_BC[:, 0] if logits_BC.shape[1] == 1 else logits_BC.argmax(-1)
+        return confidence(logits_BC) >= criterion.threshold
+
+    def _same_for(self, logits_BC: torch.Tensor) -> torch.Tensor:
+        """Over how many exits in a row the prediction of each row has stayed the same, `[B]`."""
+        cuts = self.criterion.label_thresholds
+        is_number = logits_BC.shape[1] == 1 and not cuts
+        if cuts:
+            said = logits_BC >= label_cuts(cuts).to(logits_BC)
+        else:
+            said = logits_BC[:, 0] if is_number else logits_BC.argmax(-1)
         if self.last is None or self.same_B is None:
             self.same_B = torch.zeros(len(said), dtype=torch.long, device=said.device)
         else:
-            agrees = (said - self.last).abs() < criterion.tolerance if logits_BC.shape[1] == 1 else said == self.last
-            self.same_B = torch.where(agrees, self.same_B + 1, 0)
+            agrees = (said - self.last).abs() < self.criterion.tolerance if is_number else said == self.last
+            self.same_B = torch.where(agrees.all(-1) if cuts else agrees, self.same_B + 1, 0)
         self.last = said
-        return self.same_B >= criterion.threshold
+        return self.same_B
 
     def keep(self, stays_B: torch.Tensor) -> None:
         """Goes on with the rows that stay; the others have left."""
@@ -129,7 +175,8 @@ class Exited:
 
 @torch.no_grad()
 def run_with_exits(model: Any, criterion: Criterion, **inputs: torch.Tensor) -> Exited:
-    """Runs a batch `[B, S]` through a classifier with exits. Layers compute the rows that are left and nothing else.
+    """Runs a batch `[B, S]` through a classifier with exits. Layers compute the rows that are left and nothing else. The thresholds of
+    several labels are those of its config.
 
     Raises:
         InvalidInput: a model without exits, or a criterion that its task has no numbers for.
@@ -141,7 +188,7 @@ def run_with_exits(model: Any, criterion: Criterion, **inputs: torch.Tensor) -> 
             got="none",
             repair="train some: albert-plus distill --method fastbert --student DIR …",
         )
-    criterion.check(classes=config.num_labels)
+    criterion = criterion_for(config, criterion)
     encoder, watch = model.albert_plus.encoder, Watch(criterion)
     ids_BS = inputs["input_ids"]
     mask_BS = inputs.get("attention_mask", torch.ones_like(ids_BS))

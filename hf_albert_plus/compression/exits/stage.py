@@ -12,6 +12,7 @@ from transformers import DataCollatorWithPadding
 
 from ...checkpoints import copy_model, load_classifier
 from ...configuration_albert_plus import AlbertPlusConfig
+from ...engines.classifier_config import label_thresholds_of
 from ...errors import InvalidInput
 from ...modeling_albert_plus import AlbertPlusForSequenceClassification
 from ...records.files import write_text
@@ -129,7 +130,7 @@ def calibrate_exits(
         fit = fit_threshold(
             logits_JBC,
             labels=labels,
-            rule=SearchRule(layers, settings.criterion, prices, settings.keep_exits),
+            rule=SearchRule(layers, settings.criterion, prices, settings.keep_exits, label_thresholds_of(config)),
             score=score,
             max_drop=settings.max_drop,
             folds=settings.folds,

@@ -8,7 +8,7 @@ import torch
 
 from ...errors import InvalidInput
 from ..settings import Kind
-from .criteria import Criterion, confidence, never_leaves, normalised_entropy, taken_exits
+from .criteria import Criterion, confidence, least_sure, never_leaves, normalised_entropy, taken_exits
 
 # Thresholds that are tried, at evenly spread shares of what the rows say.
 _TRIED = 200
@@ -57,12 +57,14 @@ class SearchRule:
         layers: the layer that each exit follows, and the last one.
         exit_costs: layers that a row could run in the time of a look, for each exit.
         keep_exits: drop none.
+        label_thresholds: of several labels, the probability from which each is given; empty where labels exclude each other.
     """
 
     layers: Sequence[int]
     kind: Kind
     exit_costs: Sequence[float]
     keep_exits: bool = False
+    label_thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.exit_costs) != len(self.layers) - 1:
@@ -124,7 +126,8 @@ class ThresholdSearch:
 
     def never(self) -> Calibration:
         """The threshold that no row leaves by, with all exits."""
-        trials, never = self._tried(self.all_exits), never_leaves(self.rule.kind, exits=len(self.all_exits))
+        trials = self._tried(self.all_exits)
+        never = never_leaves(self.rule.kind, exits=len(self.all_exits), label_thresholds=self.rule.label_thresholds)
         return self._calibration(self.all_exits, best=next(each for each in trials if each.criterion == never))
 
     def _calibration(self, kept: tuple[int, ...], *, best: ThresholdTrial) -> Calibration:
@@ -146,8 +149,8 @@ class ThresholdSearch:
         looks_K = torch.tensor([*costs, 0.0], **exactly).cumsum(0)
         rows_B = torch.arange(logits_KBC.shape[1], device=logits_KBC.device)
         trials = []
-        for threshold in _thresholds(logits_KBC, self.rule.kind):
-            criterion = Criterion(self.rule.kind, threshold)
+        for threshold in _thresholds(logits_KBC, self.rule):
+            criterion = Criterion(self.rule.kind, threshold, label_thresholds=self.rule.label_thresholds)
             taken_B = taken_exits(logits_KBC, criterion)
             average = float(depths_K[taken_B].mean())
             cost = average + float(looks_K[taken_B].mean())
@@ -176,12 +179,13 @@ def calibrate(
     return ThresholdSearch(logits_JBC, rule, score).best(max_drop)
 
 
-def _thresholds(logits_JBC: torch.Tensor, kind: Kind) -> list[float]:
+def _thresholds(logits_JBC: torch.Tensor, rule: SearchRule) -> list[float]:
     """What is worth trying: never, always, and between them places where no row is, so that rounding moves none to another exit."""
-    if kind == "patience":
+    if rule.kind == "patience":
         return [float(count) for count in range(1, len(logits_JBC) + 1)]
-    measure = normalised_entropy if kind == "entropy" else confidence
-    said = measure(logits_JBC[:-1].double()).flatten().sort().values
+    measure = normalised_entropy if rule.kind == "entropy" else confidence
+    of_exits = logits_JBC[:-1].double()
+    said = measure(least_sure(of_exits) if rule.label_thresholds else of_exits).flatten().sort().values
     between = (said[1:] + said[:-1]) / 2
     places = torch.linspace(0, len(between) - 1, min(_TRIED, len(between)), device=said.device).round().long()
     return sorted({0.0, 1.0, *between[places].clamp(0, 1).tolist()})
