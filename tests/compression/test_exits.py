@@ -11,6 +11,7 @@ import torch
 from hf_albert_plus.compression.exits.criteria import (
     Criterion,
     confidence,
+    least_sure,
     normalised_entropy,
     run_with_exits,
     taken_exits,
@@ -138,6 +139,57 @@ def test_a_regression_leaves_by_patience_alone():
     assert torch.equal(found.layers_B, taken + 1)
     with pytest.raises(InvalidInput, match="a regression has no probabilities to leave by, got entropy; use patience"):
         run_with_exits(model, Criterion("entropy", 0.5), **inputs)
+
+
+SEVERAL = {"problem_type": "multi_label_classification", "label_thresholds": [0.3, 0.5, 0.6]}
+
+
+def test_of_several_labels_the_least_sure_one_decides():
+    """Against the entropy and the confidence of each label by itself."""
+    logits_JBC = torch.randn(4, 200, 3, generator=torch.Generator().manual_seed(0)) * 4
+    p = logits_JBC.double().sigmoid()
+    entropies = (-(p * p.log2() + (1 - p) * (1 - p).log2())).amax(-1)
+    surest = torch.maximum(p, 1 - p).amin(-1)
+    given = p >= T([0.3, 0.5, 0.6])
+    same = (given[1:] == given[:-1]).all(-1)
+    for kind, threshold, leaves in (
+        ("entropy", 0.4, entropies <= 0.4),
+        ("confidence", 0.8, surest >= 0.8),
+        ("patience", 1, torch.cat([torch.zeros_like(same[:1]), same])),
+    ):
+        found = taken_exits(logits_JBC, Criterion(kind, threshold, label_thresholds=(0.3, 0.5, 0.6)))
+        expected = torch.where(leaves[:-1].any(0), leaves[:-1].long().argmax(0), 3)
+        assert torch.equal(found, expected)
+        assert len(set(found.tolist())) > 2
+
+
+@pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
+def test_several_labels_leave_by_the_thresholds_of_their_config(kind):
+    model = classifier(exit_head="pooled", **SEVERAL)
+    inputs = batch_of(model)
+    logits_JBC = all_exits(model, inputs)
+    middle = {
+        "entropy": float(normalised_entropy(least_sure(logits_JBC[:-1])).median()),
+        "confidence": float(confidence(least_sure(logits_JBC[:-1])).median()),
+        "patience": 1,
+    }[kind]
+    found = run_with_exits(model, Criterion(kind, middle), **inputs)
+    taken = taken_exits(logits_JBC, Criterion(kind, middle, label_thresholds=(0.3, 0.5, 0.6)))
+    assert torch.equal(found.layers_B, taken + 1)
+    assert len(set(taken.tolist())) > 1
+    # Never leaving is among the thresholds that are tried.
+    calibration = calibrate(
+        logits_JBC, layers=(1, 2, 3, 4), kind=kind, score=lambda _: 50.0, max_drop=1, exit_costs=[0.1] * 3,
+        label_thresholds=(0.3, 0.5, 0.6),
+    )  # fmt: skip
+    assert calibration.best.criterion.label_thresholds == (0.3, 0.5, 0.6)
+    assert calibration.best.cost < 4
+
+
+def test_a_regression_of_several_numbers_has_no_exits():
+    model = classifier(num_labels=2, exit_head="pooled", problem_type="regression")
+    with pytest.raises(InvalidInput, match="may leave by exits where it gives one number, got 2; run it without exits"):
+        run_with_exits(model, Criterion("patience", 1), **batch_of(model))
 
 
 def held_out(*, knows=(0.5, 1.5, 2.5, 3.0)):

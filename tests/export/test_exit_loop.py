@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 import torch
 
-from hf_albert_plus.compression.exits.criteria import Criterion, confidence, normalised_entropy, taken_exits
+from hf_albert_plus.compression.exits.criteria import Criterion, confidence, least_sure, normalised_entropy, taken_exits
 from hf_albert_plus.engines.onnx_engine import THRESHOLD, open_session
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.exit_loop import assemble_loop
@@ -261,6 +261,28 @@ def test_a_regression_leaves_when_its_value_stays(tmp_path):
         assert patience > 1 or 0 < int((taken == 1).sum()) < 12
         assert torch.equal(layers, taken + 1)
         torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(len(taken))], atol=2e-6, rtol=2e-5)
+
+
+@pytest.mark.parametrize("form", ["loop", "segments"])
+def test_several_labels_leave_as_in_torch(form, tmp_path):
+    """By the least sure label, and by patience while the labels that are given stay the same."""
+    several = {"problem_type": "multi_label_classification", "label_thresholds": [0.45, 0.5, 0.6]}
+    model = classifier(exit_head="pooled", **several)
+    start = export_start(model, tmp_path / "start.onnx")
+    parts = (export_loop if form == "loop" else export_segments)(model, tmp_path)
+    inputs = inputs_of(model, batch=12)
+    logits_JBC = all_exits(model, inputs)
+    sure = least_sure(logits_JBC[:-1])
+    found = set()
+    for kind, threshold in (("entropy", between(normalised_entropy(sure))), ("confidence", between(confidence(sure))), ("patience", 1.0), ("patience", 2.0)):  # fmt: skip
+        assemble = assemble_loop if form == "loop" else assemble_segments
+        proto = assemble(start, parts, model, kind=kind, threshold=threshold)
+        taken = taken_exits(logits_JBC, Criterion(kind, threshold, label_thresholds=(0.45, 0.5, 0.6)))
+        logits, layers = run(proto, inputs)
+        assert torch.equal(layers, taken + 1)
+        torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(12)], atol=2e-6, rtol=2e-5)
+        found |= {(kind, depth) for depth in taken.tolist()}
+    assert {kind for kind, depth in found if depth < 3} == {"entropy", "confidence", "patience"}
 
 
 def test_a_loop_and_its_segments_agree(export, tmp_path):

@@ -5,12 +5,13 @@ import json
 import onnxruntime
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.heads import albert_plus_class
+from tests.support.kinds import CLOSE, KINDS, TEXTS, make_classifier
 from tests.support.small_models import randomise, small_config
 
 pb = pytest.importorskip("tritonclient.grpc.model_config_pb2")
@@ -95,3 +96,26 @@ def test_without_tritonclient_the_error_names_the_extra(classifier_dir, tmp_path
     with pytest.raises(InvalidInput, match=r"needs tritonclient.*pip install 'hf-albert-plus\[triton\]'"):
         export(classifier_dir, to=["triton"], output=tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("kind", ["one of three", "several, own thresholds", "a number"])
+def test_the_contract_says_what_to_make_of_logits(kind, tokenizer_dir, tmp_path):
+    """Scores and labels by the contract alone, against transformers' pipeline."""
+    make_classifier(tmp_path / "model", tokenizer_dir, **KINDS[kind])
+    export(tmp_path / "model", to=["onnx", "triton"], output=tmp_path / "out")
+    folder = tmp_path / "out" / "triton" / "albert_plus_onnx"
+    contract = json.loads((folder / "contract" / "contract.json").read_text(encoding="utf-8"))
+    assert contract["problem_type"] == KINDS[kind]["problem_type"]
+    assert contract.get("thresholds") == KINDS[kind].get("label_thresholds")
+    model, tokenizer = (
+        auto.from_pretrained(tmp_path / "model") for auto in (AutoModelForSequenceClassification, AutoTokenizer)
+    )
+    runs = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
+    session = onnxruntime.InferenceSession(str(folder / "1" / "model.onnx"), providers=["CPUExecutionProvider"])
+    functions = {"softmax": lambda x: x.softmax(-1), "sigmoid": torch.sigmoid, "none": lambda x: x}
+    for text in TEXTS:
+        encoded = tokenizer(text, return_tensors="np")
+        (logits,) = session.run(["logits"], {name: encoded[name] for name in contract["inputs"]})
+        scores = functions[contract["function_to_apply"]](torch.from_numpy(logits))[0].tolist()
+        found = dict(zip(contract["labels"].values(), scores, strict=True))
+        assert found == pytest.approx({each["label"]: each["score"] for each in runs(text, top_k=None)}, abs=CLOSE)

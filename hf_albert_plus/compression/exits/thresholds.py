@@ -167,6 +167,7 @@ def calibrate(
     max_drop: float,
     exit_costs: Sequence[float],
     keep_exits: bool = False,
+    label_thresholds: tuple[float, ...] = (),
 ) -> Calibration:
     """The best threshold on held-out rows, as `ThresholdSearch.best` finds it.
 
@@ -175,7 +176,7 @@ def calibrate(
     """
     if max_drop < 0:
         raise InvalidInput("--max-drop must be at least 0 points", got=max_drop, repair="use --max-drop 0.5")
-    rule = SearchRule(layers, kind, exit_costs, keep_exits)
+    rule = SearchRule(layers, kind, exit_costs, keep_exits, label_thresholds)
     return ThresholdSearch(logits_JBC, rule, score).best(max_drop)
 
 
