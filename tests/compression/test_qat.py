@@ -35,6 +35,7 @@ from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.splits import load_split
 from tests.support.command_line import invoke
 from tests.support.graphs import exported_graph
+from tests.support.int8_arithmetic import exact_int8
 from tests.support.simulations import model_and_simulation
 from tests.support.small_models import pair_inputs, small_config
 
@@ -49,6 +50,7 @@ ARCHITECTURES = {
 FORMS = [("int8", Grid()), ("int8", Grid(groups=1)), ("qdq", Grid()), ("nbits", Grid()), ("nbits", Grid(4)), ("nbits", Grid(3)), ("nbits", Grid(2, 16))]  # fmt: skip
 
 
+@exact_int8
 @pytest.mark.parametrize("fields", ARCHITECTURES.values(), ids=ARCHITECTURES)
 def test_what_was_trained_is_what_runs(fields, tmp_path):
     """Every form and grid in onnxruntime against the fake_quantisation in torch. An input that lies on the border of two steps may take the
@@ -136,6 +138,7 @@ def undecided(source, data_dir, out):
     return out
 
 
+@exact_int8
 def test_a_model_trained_for_int8_runs_in_int8(classifier_dir, data_dir, tmp_path):
     """Graphs that need no calibration and predict what was trained, on examples of both classes."""
     out = tmp_path / "int8"
