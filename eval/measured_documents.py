@@ -116,7 +116,7 @@ class ScoredRun:
     throughput: list[BatchingPace] | None = field(default=None, metadata=IF_KNOWN)
     model_sha256: str
     architecture_sha256: str
-    predictions: list[Size] | list[list[Count]]
+    predictions: list[Size | list[Count]]
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
 
 
@@ -165,7 +165,7 @@ class Scores:
     protocol: str
     data: Parent
     max_length: Count | None
-    references: dict[str, list[Size] | list[list[Count]]]
+    references: dict[str, list[Size | list[Count]]]
     rows: Annotated[list[ScoredRow], Field(min_length=1)]
     environment: Environment
 
