@@ -168,21 +168,24 @@ def test_several_labels_leave_by_the_thresholds_of_their_config(kind):
     model = classifier(exit_head="pooled", **SEVERAL)
     inputs = batch_of(model)
     logits_JBC = all_exits(model, inputs)
+    # In the middle of each label's probabilities, so that the labels of a row change from exit to exit.
+    cuts = tuple(logits_JBC.sigmoid().flatten(0, 1).median(dim=0).values.tolist())
+    model.config.label_thresholds = list(cuts)
     middle = {
         "entropy": float(normalised_entropy(least_sure(logits_JBC[:-1])).median()),
         "confidence": float(confidence(least_sure(logits_JBC[:-1])).median()),
         "patience": 1,
     }[kind]
     found = run_with_exits(model, Criterion(kind, middle), **inputs)
-    taken = taken_exits(logits_JBC, Criterion(kind, middle, label_thresholds=(0.3, 0.5, 0.6)))
+    taken = taken_exits(logits_JBC, Criterion(kind, middle, label_thresholds=cuts))
     assert torch.equal(found.layers_B, taken + 1)
     assert len(set(taken.tolist())) > 1
     # Never leaving is among the thresholds that are tried.
     calibration = calibrate(
         logits_JBC, layers=(1, 2, 3, 4), kind=kind, score=lambda _: 50.0, max_drop=1, exit_costs=[0.1] * 3,
-        label_thresholds=(0.3, 0.5, 0.6),
+        label_thresholds=cuts,
     )  # fmt: skip
-    assert calibration.best.criterion.label_thresholds == (0.3, 0.5, 0.6)
+    assert calibration.best.criterion.label_thresholds == cuts
     assert calibration.best.cost < 4
 
 
