@@ -32,14 +32,14 @@ def derived_config(
 ) -> AlbertPlusConfig:
     """The config of a model that replaces `source`: a variant's numbers or the source's own, with overrides.
 
-    Vocabulary and labels stay the source's; it gets no more positions and token types than the source has.
+    Vocabulary, labels and pooling stay the source's; it gets no more positions and token types than the source has.
 
     Raises:
         InvalidInput: no such variant, no such field, or values that do not fit together.
     """
     base = source if variant is None else variant_config(variant)
     fields = {name: getattr(base, name) for name in FIELDS}
-    for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", *_LABELS):
+    for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "pooling", *_LABELS):
         fields[name] = getattr(source, name)
     for name in ("max_position_embeddings", "type_vocab_size"):
         fields[name] = min(fields[name], getattr(source, name))
@@ -55,7 +55,7 @@ def student_of(teacher: PreTrainedConfig, *, overrides: dict[str, Any] | None = 
     fields = {name: getattr(source, name) for name in (
         "vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
         "type_vocab_size", "hidden_act", "layer_norm_eps", "pad_token_id", "norm_type", "bottleneck_size",
-        "num_feedforward_networks", "trigram_embeddings", "pooler",
+        "num_feedforward_networks", "trigram_embeddings", "pooling", "pooler",
     )}  # fmt: skip
     fields["embedding_size"] = source.embedding_size if source.trigram_embeddings else min(128, source.hidden_size)
     fields["num_hidden_layers"] = max(1, source.num_hidden_layers // 2)

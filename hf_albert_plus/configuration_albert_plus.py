@@ -12,6 +12,7 @@ from .errors_albert_plus import InvalidInput
 from .sharing_albert_plus import resolve_sharing
 
 NORM_TYPES = ("layer_norm", "no_norm")
+POOLINGS = ("first", "mean")
 POOLERS = ("tanh", "relu", "none")
 EXIT_CRITERIA = ("entropy", "confidence", "patience")
 EXIT_HEADS = ("branch", "pooled", "shared")
@@ -120,8 +121,10 @@ class AlbertPlusConfig(PreTrainedConfig):
             `"sequence:M"`, `"cycle:M"`, `"reversed_cycle:M"`. A block owns its norms, so sharing it shares them.
         ffn_sharing: the same for the feed-forward blocks.
         type_vocab_size: 0 leaves token types out (DistilBERT, RoBERTa).
-        pooler: activation of the dense layer on the first token, `"tanh"` or `"relu"` (DistilBERT's classifier), or
-            `"none"`: the first token as it is.
+        pooling: what heads on whole sequences read: the `"first"` token, or the `"mean"` of the real ones (Sentence-BERT,
+            section 3).
+        pooler: activation of the dense layer on that, `"tanh"` or `"relu"` (DistilBERT's classifier), or `"none"`: it is
+            read as it is.
         norm_type: `"layer_norm"`, or `"no_norm"`, a learned scale and shift (MobileBERT, section 3.3).
         block_attention_heads: heads that each attention block has left, of `num_attention_heads` whose size they keep, or None
             for all of them everywhere.
@@ -136,8 +139,8 @@ class AlbertPlusConfig(PreTrainedConfig):
         twin_crossing: how they score two vectors: logistic regression on their `"cosine"`, or on a `"residual"` layer
             over their maximum (TwinBERT, eq. 4-6).
         exit_layers: layers after which the sequence classifier has an exit, from 1, or None for no exits.
-        exit_head: what an exit is: a `"branch"` with self-attention of its own (FastBERT), a linear classifier on the first token
-            as the model's pooler makes it (`"pooled"`, PABEE), or `"shared"`: the model's own pooler and classifier at every depth.
+        exit_head: what an exit is: a `"branch"` with self-attention of its own (FastBERT), a linear classifier on what the
+            model's pooler makes (`"pooled"`, PABEE), or `"shared"`: the model's own pooler and classifier at every depth.
         exit_size: width inside a branch.
         exit_criterion: what a row leaves by in engines with exits: `"entropy"` (FastBERT), `"confidence"` or `"patience"` (PABEE).
         exit_threshold: its threshold, which `albert-plus calibrate` finds, or None where none was found yet.
@@ -166,6 +169,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     bottleneck_size: int | None = None
     trigram_embeddings: bool = False
     norm_type: str = "layer_norm"
+    pooling: str = "first"
     pooler: str = "tanh"
     exit_layers: list[int] | None = None
     exit_head: str = "branch"
@@ -247,7 +251,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 repair="use 'gelu', 'gelu_new' or 'relu'",
             )
         choices = {
-            "norm_type": NORM_TYPES, "pooler": POOLERS, "exit_head": EXIT_HEADS,
+            "norm_type": NORM_TYPES, "pooling": POOLINGS, "pooler": POOLERS, "exit_head": EXIT_HEADS,
             "exit_criterion": EXIT_CRITERIA, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
         }  # fmt: skip
         for name, known in choices.items():

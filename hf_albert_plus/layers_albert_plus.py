@@ -234,13 +234,19 @@ class AlbertPlusLayer(GradientCheckpointingLayer):
         return ffn(attended_BSW, hidden_BSH)
 
 
-def sequence_bounds(sequence_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> dict[str, torch.Tensor | int]:
-    """Where the sequences of packed rows `[B, S]` begin and end, as flash attention's kernels for sequences of several lengths
-    ask for it: `[N + 1]` places in the B·S tokens. Padding is a sequence of its own."""
+def sequence_begins(sequence_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """True where a sequence of packed rows `[B, S]` begins. Padding is a sequence of its own."""
     if attention_mask is not None:
         sequence_ids = sequence_ids.masked_fill(attention_mask == 0, -1)
     begins = torch.ones_like(sequence_ids, dtype=torch.bool)
     begins[:, 1:] = sequence_ids[:, 1:] != sequence_ids[:, :-1]
+    return begins
+
+
+def sequence_bounds(sequence_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> dict[str, torch.Tensor | int]:
+    """Where the sequences of packed rows `[B, S]` begin and end, as flash attention's kernels for sequences of several lengths
+    ask for it: `[N + 1]` places in the B·S tokens."""
+    begins = sequence_begins(sequence_ids, attention_mask)
     bounds = nn.functional.pad(begins.flatten().nonzero().flatten(), (0, 1), value=begins.numel()).int()
     longest = sequence_ids.shape[1]
     return {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}

@@ -29,12 +29,13 @@ from .base_albert_plus import (
 from .configuration_albert_plus import AlbertPlusConfig
 from .exits_albert_plus import EXITS
 from .layers_albert_plus import AlbertPlusEmbeddings, AlbertPlusEncoder, AlbertPlusMLMHead, sequence_bounds
+from .pooling_albert_plus import read_packed_sequences, read_sequences
 
 logger = logging.get_logger(__name__)
 
 
 class AlbertPlusModel(AlbertPlusPreTrainedModel):
-    """The bare encoder. The pooler is a dense layer with an activation on the first token, or that token as it is."""
+    """The bare encoder. The pooler is a dense layer with an activation on what `config.pooling` reads, or that as it is."""
 
     _auto_class = "AutoModel"
 
@@ -45,7 +46,7 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
         self.pools = add_pooling_layer
         has_dense = add_pooling_layer and config.pooler != "none"
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if has_dense else None
-        self.pooler_activation = ACT2FN[config.pooler] if has_dense else None
+        self.pooler_activation = ACT2FN[config.pooler] if has_dense else nn.Identity()
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -84,24 +85,24 @@ class AlbertPlusModel(AlbertPlusPreTrainedModel):
             token_type_ids = None
         hidden_BSH = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         packed = None if sequence_ids is None else packed_sequence_mask_function(sequence_ids)
+        attended = attention_mask
         if sequence_ids is not None and is_flash_attention_requested(self.config):
             kwargs.update(sequence_bounds(sequence_ids, attention_mask))
-            attention_mask = None
+            attended = None
         mask: Any = create_bidirectional_mask(
-            config=self.config,
-            inputs_embeds=hidden_BSH,
-            attention_mask=attention_mask,
-            and_mask_function=packed,
+            config=self.config, inputs_embeds=hidden_BSH, attention_mask=attended, and_mask_function=packed
         )
         hidden_BSH = self.encoder(hidden_BSH, mask, **kwargs)
-        pooled_BH = self.pool(hidden_BSH[:, 0]) if self.pools else None
+        pooled_BH = self.pool(hidden_BSH, attention_mask) if self.pools else None
         return BaseModelOutputWithPooling(last_hidden_state=hidden_BSH, pooler_output=pooled_BH)
 
-    def pool(self, first_BH: torch.Tensor) -> torch.Tensor:
-        """What heads on whole sequences read of their first tokens."""
-        if self.pooler is None or self.pooler_activation is None:
-            return first_BH
-        return self.pooler_activation(self.pooler(first_BH))
+    def pool(self, hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor | None = None) -> torch.Tensor:
+        """What heads on whole sequences read, `[B, H]`, of hidden states and a mask with 1 at real tokens."""
+        return self.activate(read_sequences(hidden_BSH, attention_mask_BS, pooling=self.config.pooling))
+
+    def activate(self, read_BH: torch.Tensor) -> torch.Tensor:
+        """The pooler's dense layer and activation, where it has them."""
+        return self.pooler_activation(read_BH if self.pooler is None else self.pooler(read_BH))
 
 
 class AlbertPlusWithMLMHead(AlbertPlusPreTrainedModel):
@@ -154,7 +155,7 @@ class AlbertPlusForMaskedLM(AlbertPlusWithMLMHead):
 
 
 class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
-    """The encoder with ALBERT's two objectives: masked language modelling and, on the pooled first token without
+    """The encoder with ALBERT's two objectives: masked language modelling and, on the pooler's output without
     dropout, sentence order (ALBERT, section 3.1)."""
 
     _auto_class = "AutoModelForPreTraining"
@@ -191,7 +192,8 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
         outputs = self.albert_plus(*inputs, return_dict=True, **kwargs)
         hidden_BSH, pooled_BH = outputs.last_hidden_state, outputs.pooler_output
         if first_positions is not None:
-            pooled_BH = self.albert_plus.pool(hidden_BSH.flatten(0, 1)[first_positions])
+            packing: Any = (first_positions, kwargs.get("sequence_ids"), attention_mask, self.config.pooling)
+            pooled_BH = self.albert_plus.activate(read_packed_sequences(hidden_BSH, *packing))
         if masked_positions is not None:
             hidden_BSH = hidden_BSH.flatten(0, 1)[masked_positions]
         logits_BSV = self.predictions(hidden_BSH)
@@ -219,7 +221,7 @@ class AlbertPlusForPreTraining(AlbertPlusWithMLMHead):
 
 
 class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
-    """The encoder with a classifier on the pooled first token: single label, multi label or regression. With
+    """The encoder with a classifier on what its pooler gives: single label, multi label or regression. With
     `config.exit_layers` it has exits too, which run where they are asked for."""
 
     _auto_class = "AutoModelForSequenceClassification"
@@ -273,7 +275,7 @@ class AlbertPlusForSequenceClassification(AlbertPlusPreTrainedModel):
         is_early = number < len(self.config.exit_layers or ())
         if is_early and self.config.exit_head == "branch":
             return self.exits[number](hidden_BSH, attention_mask_BS)
-        pooled_BH = self.albert_plus.pool(hidden_BSH[:, 0])
+        pooled_BH = self.albert_plus.pool(hidden_BSH, attention_mask_BS)
         if is_early and self.config.exit_head == "pooled":
             return self.exits[number](pooled_BH)
         return self.classifier(self.dropout(pooled_BH))
@@ -356,7 +358,7 @@ class AlbertPlusForQuestionAnswering(AlbertPlusPreTrainedModel):
 
 
 class AlbertPlusForMultipleChoice(AlbertPlusPreTrainedModel):
-    """The encoder with a score on the pooled first token of every choice."""
+    """The encoder with a score on what its pooler gives of every choice."""
 
     _auto_class = "AutoModelForMultipleChoice"
 

@@ -74,7 +74,7 @@ def assemble_loop(start: Path, parts: Sequence[Path], model: Any, *, kind: Kind,
 
 
 def _say_pooled(add: Nodes, model: Any) -> None:
-    """Adds what a round says of its pooled first tokens: by a classifier of its own, or the model's in all rounds."""
+    """Adds what a round says of what its pooler gives: by a classifier of its own, or the model's in all rounds."""
     heads = [*(exit_.classifier for exit_ in model.exits), model.classifier]
     add.constants |= {
         "weights": numpy.stack([head.weight.detach().numpy().T for head in heads]),
@@ -92,6 +92,8 @@ def _says_last(classifier: onnx.ModelProto, config: Any) -> onnx.GraphProto:
     """What the last round says: the model's classifier alone runs."""
     last = Nodes("classifier")
     last("Identity", ["step/next_hidden"], "hidden")
+    if config.pooling == "mean":
+        last("Identity", ["step/attention_mask"], "attention_mask")
     return _says(last, classifier, config)
 
 

@@ -87,11 +87,11 @@ class _Step(_Layers):
 
 
 class _PooledStep(_Layers):
-    """Hidden states and mask -> those after the layers, and their pooled first token `[n, H]`, which the exit reads."""
+    """Hidden states and mask -> those after the layers, and what the pooler gives of them, `[n, H]`, which the exit reads."""
 
     def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         hidden = self.hidden(hidden, attention_mask)
-        return hidden, self.model.albert_plus.pool(hidden[:, 0])
+        return hidden, self.model.albert_plus.pool(hidden, attention_mask)
 
 
 class _Branch(nn.Module):
@@ -107,14 +107,14 @@ class _Branch(nn.Module):
 
 
 class _Classifier(nn.Module):
-    """The hidden states after the last layer -> what the model's own classifier says, `[n, C]`."""
+    """The hidden states after the last layer, and the mask where the pooling reads it -> what the model's own classifier says, `[n, C]`."""
 
     def __init__(self, model: Any):
         super().__init__()
         self.model = model
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.model.exit(len(self.model.config.exit_layers), hidden)
+    def forward(self, hidden: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+        return self.model.exit(len(self.model.config.exit_layers), hidden, attention_mask)
 
 
 class _Segment(_Layers):
@@ -172,13 +172,14 @@ def export_loop(model: Any, directory: Path) -> list[Path]:
     if not weights:
         pooled = _PooledStep(model, 0, layers)
         return [_export(pooled, given, directory / "step.onnx", inputs=names, outputs=["next_hidden", "pooled"])]
+    read = 1 if model.config.pooling == "first" else 2
     step, branch, classifier = (directory / f"{name}.onnx" for name in ("step", "branch", "classifier"))
     return [
         _export(_Step(model, 0, layers), given, step, inputs=names, outputs=["next_hidden"]),
         _export(
             _Branch(model), given, branch, inputs=[*names, *weights], outputs=["said"], weights=list(weights.values())
         ),
-        _export(_Classifier(model), given[:1], classifier, inputs=names[:1], outputs=["said"]),
+        _export(_Classifier(model), given[:read], classifier, inputs=names[:read], outputs=["said"]),
     ]
 
 

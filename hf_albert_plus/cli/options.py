@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..conversion.settings import Pooling
 from ..records.outputs import check_directory, check_file
 from ..records.processes import MOST_THREADS
 
@@ -30,6 +31,13 @@ RecordOut = Annotated[
     Path | None,
     typer.Option(
         "--out", help="Directory to make, with the document and its record; what is done is not repeated.", **OUTPUT
+    ),
+]
+PoolingChoice = Annotated[
+    Pooling | None,
+    typer.Option(
+        "--pooling",
+        help="What a new classifier reads: the first token, or the mean of all. Default: as the encoder was trained.",
     ),
 ]
 Data = Annotated[

@@ -166,6 +166,7 @@ class _Run:
                 task=task,
                 output=self.trained("teacher", task),
                 settings=self.settings.training(task),
+                pooling=self.settings.pooling,
             )
 
         self.steps.run(f"fine-tune the teacher on {task.name}", stage)

@@ -72,6 +72,7 @@ def finetune(
     on: Learned,
     out: o.Out,
     settings: Annotated[TrainSettings, Fields(without=("warmup", "weight_decay"))],
+    pooling: o.PoolingChoice = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
@@ -80,4 +81,5 @@ def finetune(
     from ..training.finetuning import finetune as stage
 
     start(threads)
-    done(stage(model, data=on.data, task=on.task, output=out, settings=settings), out, as_json=as_json)
+    record = stage(model, data=on.data, task=on.task, output=out, settings=settings, pooling=pooling)
+    done(record, out, as_json=as_json)

@@ -5,3 +5,5 @@ from typing import Literal
 Initialisation = Literal["auto", "average", "first", "svd", "random"]
 # How the layers that a block stands for become one.
 Combination = Literal["average", "first", "svd"]
+# What a classifier reads of a text: its first token, or the mean of its tokens.
+Pooling = Literal["first", "mean"]

@@ -1,6 +1,6 @@
 """The convert stage: a checkpoint in, a directory with the same function, or with a named start for another one, out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..tasks.task_file import read_task, write_task
 from .families import CONVERTIBLE
 from .initialise import initialise as start
 from .models import from_albert_plus, max_difference, to_albert_plus
+from .sentence_encoders import trained_pooling, with_pooling
 from .settings import Initialisation
 
 _TOLERANCE = 1e-4
@@ -93,6 +94,8 @@ def convert(
             converted = _start(model, variant=variant, overrides=overrides or {}, method=initialise, layers=layers)
         else:
             converted = _keep(model, to=to)
+            if to is None:
+                converted = _read_as_trained(converted, source)
         converted.model.save_pretrained(directory)
         if Path(source).is_dir() and not has_tokenizer(Path(source)):
             say(f"{source} has no tokenizer: the weights are converted, and {output} gets no tokenizer either")
@@ -140,6 +143,15 @@ def _keep(model: PreTrainedModel, *, to: str | None) -> Converted:
             repair="report this checkpoint's config",
         )
     return Converted(converted, max_abs_difference=difference)
+
+
+def _read_as_trained(converted: Converted, source: str) -> Converted:
+    """A sentence encoder's conversion reads texts as it was trained to be read: its `pooler_output` is the mean of its tokens, where
+    that of the source is a dense layer on the first."""
+    if trained_pooling(source) != "mean" or type(converted.model).__name__ != "AlbertPlusModel":
+        return converted
+    say(f"reads the mean of the tokens, as {source} was trained to be read")
+    return replace(converted, model=with_pooling(converted.model, "mean"))
 
 
 def _start(

@@ -1,6 +1,6 @@
 """What a forward pass computes inside, one set of tensors a *call*, so that a shared block gives one for each layer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 from ..errors import InvalidInput
+from ..pooling_albert_plus import read_sequences
 
 Need = Literal["logits", "hidden_states", "attention", "exits"]
 
@@ -23,6 +24,7 @@ class Capture:
         output: the model's own output object, its loss among it where labels were given.
         hidden_states: the first layer's input and every layer's output, M + 1 of `[B, S, H]`.
         queries, keys, values: of every layer's call, M of `[B, N, S, D]` each.
+        pooling: what the model's heads read of hidden states.
     """
 
     output: Any
@@ -30,10 +32,16 @@ class Capture:
     queries: tuple[torch.Tensor, ...] = ()
     keys: tuple[torch.Tensor, ...] = ()
     values: tuple[torch.Tensor, ...] = ()
+    pooling: str = "first"
 
     @property
     def logits(self) -> torch.Tensor:
         return self.output.logits.float()
+
+    def read(self, states: slice | Sequence[int], mask_BS: torch.Tensor) -> torch.Tensor:
+        """What heads would read of these hidden states, M of them, `[B, M, H]`."""
+        chosen = self.hidden_states[states] if isinstance(states, slice) else [self.hidden_states[i] for i in states]
+        return torch.stack([read_sequences(state, mask_BS, pooling=self.pooling) for state in chosen], dim=1)
 
 
 class AttentionCalls(TorchFunctionMode):
@@ -63,8 +71,9 @@ def capture(model: PreTrainedModel, inputs: Mapping[str, torch.Tensor], *, needs
     with AttentionCalls() if "attention" in needs else nullcontext() as attention:
         output = model(**inputs, **options)
     hidden_states = _floats(output.hidden_states if "hidden_states" in needs else ())
+    pooling = getattr(model.config, "pooling", "first")
     if attention is None:
-        return Capture(output, hidden_states)
+        return Capture(output, hidden_states, pooling=pooling)
     layers = model.config.num_hidden_layers
     if len(attention.calls) != layers:
         raise InvalidInput(
@@ -74,7 +83,7 @@ def capture(model: PreTrainedModel, inputs: Mapping[str, torch.Tensor], *, needs
             repair="open it with attn_implementation='sdpa', or choose a method without attention terms",
         )
     queries, keys, values = zip(*attention.calls, strict=True)
-    return Capture(output, hidden_states, _floats(queries), _floats(keys), _floats(values))
+    return Capture(output, hidden_states, _floats(queries), _floats(keys), _floats(values), pooling)
 
 
 def _floats(tensors: Any) -> tuple[torch.Tensor, ...]:

@@ -189,7 +189,8 @@ class AttentionScores(Term):
 
 @dataclass(frozen=True)
 class PatientStates(Term):
-    """Squared error of the paired layers' first tokens, the last layer left out (PKD, eq. 7)."""
+    """Squared error of what heads read of the paired layers, the last one left out (PKD, eq. 7, on first tokens; on the mean of the
+    tokens where the model is read by it)."""
 
     normalise: bool = True
     needs = of_teacher = frozenset({"hidden_states"})
@@ -199,8 +200,8 @@ class PatientStates(Term):
     def loss(self, batch: Batch) -> torch.Tensor:
         if len(batch.layers) < 2:
             return batch.student.hidden_states[0].new_zeros(())
-        student = torch.stack([state[:, 0] for state in batch.student.hidden_states[1:-1]], dim=1)
-        teacher = torch.stack([batch.taught.hidden_states[layer][:, 0] for layer in batch.layers[:-1]], dim=1)
+        student = batch.student.read(slice(1, -1), batch.mask_BS)
+        teacher = batch.taught.read(batch.layers[:-1], batch.mask_BS)
         projection = batch.projection("hidden")
         return losses.patient_loss(projection(student) if projection else student, teacher, normalise=self.normalise)
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
 
-from ..checkpoints import check_trainable, load_classifier
+from ..checkpoints import check_trainable
+from ..conversion.sentence_encoders import open_for_task
+from ..conversion.settings import Pooling
 from ..records import processes
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
@@ -64,7 +66,14 @@ def fit(
 
 
 def finetune(
-    model: str, *, data: str, task: Task, output: Path, settings: TrainSettings, checkpoint_seconds: float = 60
+    model: str,
+    *,
+    data: str,
+    task: Task,
+    output: Path,
+    settings: TrainSettings,
+    pooling: Pooling | None = None,
+    checkpoint_seconds: float = 60,
 ) -> Record:
     """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
 
@@ -72,11 +81,12 @@ def finetune(
         model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens.
         data: folder or Hub id in the layout of nyu-mll/glue.
         output: the directory to make: model, tokenizer, record.json.
+        pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
     """
 
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)
-        classifier = load_classifier(model, option="--model", task=task)
+        classifier = open_for_task(model, task=task, pooling=pooling, option="--model")
         check_trainable(model, classifier.config, option="--model")
         seen = inspected(data, task, tokenizer=load_tokenizer(model, classifier.config), max_length=settings.max_length)
         result = fit(
@@ -89,12 +99,13 @@ def finetune(
             description=f"fine-tune {task.name}",
             checkpoint_seconds=checkpoint_seconds,
         )
-        return {**result.describe(), "parameters": classifier.num_parameters(), **seen}
+        read = {"pooling": classifier.config.pooling} if hasattr(classifier.config, "pooling") else {}
+        return {**result.describe(), "parameters": classifier.num_parameters(), **read, **seen}
 
     return run_stage(
         "finetune",
         output,
-        settings={**task.settings, **settings.describe()},
+        settings={**task.settings, **settings.describe(), **({"pooling": pooling} if pooling else {})},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
         resumable=True,

@@ -177,6 +177,7 @@ def test_no_token_types_become_zeros():
         ({"norm_type": "no_norm"}, "albert", "norm_type 'no_norm'"),
         ({"bottleneck_size": 16, "num_feedforward_networks": 2}, "albert", "networks 2; bottleneck_size 16"),
         ({"pooler": "relu", "embedding_size": 32}, "albert", "pooler 'relu'; keep it as an ALBERT-plus model"),
+        ({"pooling": "mean"}, "albert", "pooling 'mean'; keep it as an ALBERT-plus model"),
         ({}, "robreta", "'robreta'"),
     ],
 )

@@ -132,16 +132,22 @@ def _batch(labels=True):
     return {**pair_inputs(SMALL["vocab_size"]), **({"labels": torch.tensor([0, 1, 1])} if labels else {})}
 
 
-def test_patient_distillation_is_the_papers_sum():
-    """PKD, eq. 8: (1 - α)·labels + α·T²·KL + β·patience, for a two-layer student: its first layer follows the second."""
+@pytest.mark.parametrize("poolings", [("first", "first"), ("mean", "mean"), ("mean", "first")])
+def test_patient_distillation_is_the_papers_sum(poolings):
+    """PKD, eq. 8: (1 - α)·labels + α·T²·KL + β·patience, for a two-layer student: its first layer follows the second. Each model's
+    states are read as its own classifier reads them."""
     student, teacher = _pair()
+    student.config.pooling, teacher.config.pooling = poolings
     batch = _batch()
+    kept_BS1 = batch["attention_mask"][..., None].float()
+    read = {"first": lambda h: h[:, 0], "mean": lambda h: (h * kept_BS1).sum(1) / kept_BS1.sum(1)}
     loss = Distiller(
         student, teacher, _phase("pkd", "task", temperature=5.0, soft_share=0.2, patient_weight=10.0)
     ).eval()(**batch)
     ours = student(**batch, output_hidden_states=True)
     theirs = teacher(**{k: v for k, v in batch.items() if k != "labels"}, output_hidden_states=True)
-    normal = [torch.nn.functional.normalize(h[:, 0], dim=-1) for h in (ours.hidden_states[1], theirs.hidden_states[2])]
+    states = (ours.hidden_states[1], theirs.hidden_states[2])
+    normal = [torch.nn.functional.normalize(read[way](h), dim=-1) for way, h in zip(poolings, states, strict=True)]
     log_p, log_q = ((out.logits / 5).log_softmax(-1) for out in (theirs, ours))
     soft = 25 * (log_p.exp() * (log_p - log_q)).sum(-1).mean()
     expected = 0.8 * ours.loss + 0.2 * soft + 10 * (normal[0] - normal[1]).square().mean()

@@ -46,6 +46,9 @@ GRID = {
         "attention_sharing": "cycle:2",
         "num_labels": 2,
     },
+    "mean": {"exit_head": "shared", "pooling": "mean", "pooler": "none"},
+    "mean, dense": {"exit_head": "pooled", "pooling": "mean"},
+    "branches on the mean": {"exit_head": "branch", "pooling": "mean", "pooler": "none"},
     "pruned": {"exit_head": "pooled", "block_attention_heads": [3], "block_intermediate_sizes": [16]},
 }
 
@@ -57,6 +60,7 @@ SEGMENTED = {
     },
     "blocks of their own": {"exit_head": "pooled", "exit_layers": [2], "attention_sharing": "none", "ffn_sharing": 2},
     "uneven distances": {"exit_head": "shared", "exit_layers": [3]},
+    "mean": {"exit_head": "branch", "exit_layers": [1, 3], "pooling": "mean"},
 }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ GRID = [
         "ffn_sharing": 2,
         "block_intermediate_sizes": [8, 40],
     },
+    {"pooling": "mean", "pooler": "none", "ffn_sharing": "none"},
+    {"pooling": "mean", "pooler": "tanh", "type_vocab_size": 0, "attention_sharing": 2},
 ]
 
 

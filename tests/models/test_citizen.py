@@ -33,6 +33,7 @@ ARCHITECTURES = {
         "bottleneck_size": 16, "attention_sharing": 2, "ffn_sharing": "none", "pooler": "relu",
     },
     "trigrams": {"trigram_embeddings": True, "ffn_sharing": "sequence:2"},
+    "mean of the tokens": {"pooling": "mean", "pooler": "none"},
     "blocks of uneven sizes": {
         "attention_sharing": "none", "block_attention_heads": [4, 1, 3, 2], "ffn_sharing": 2, "block_intermediate_sizes": [8, 40],
     },

@@ -57,6 +57,7 @@ def test_groups_are_exact_where_the_float_formula_of_2019_is_not():
         ({"attention_sharing": "reversed_cycle:0"}, ["attention_sharing", "got 0"]),
         ({"norm_type": "rms_norm"}, ["norm_type", "'rms_norm'", "layer_norm, no_norm"]),
         ({"pooler": "mean"}, ["pooler", "'mean'", "tanh, relu, none"]),
+        ({"pooling": "max"}, ["pooling", "'max'", "first, mean"]),
         ({"hidden_act": "gelo"}, ["hidden_act", "'gelo'", "'gelu'"]),
         ({"bottleneck_size": 32}, ["bottleneck_size", "hidden_size (32)", "got 32"]),
         ({"bottleneck_size": 10}, ["bottleneck_size (10)", "num_attention_heads (4)", "use one of"]),

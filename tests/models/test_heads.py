@@ -7,6 +7,7 @@ from transformers import AutoModelForPreTraining, Trainer, TrainerCallback, Trai
 
 import hf_albert_plus as plus
 from hf_albert_plus import modeling_albert_plus as modeling
+from hf_albert_plus.pooling_albert_plus import read_sequences
 from hf_albert_plus.training.loop import AccumulatingTrainer
 from tests.support.small_models import pair_inputs, randomise, small_config
 
@@ -141,6 +142,38 @@ def test_poolers(pooler):
     assert torch.equal(output.pooler_output, first)
     bare = plus.AlbertPlusModel(small_config(pooler=pooler), add_pooling_layer=False)
     assert bare(**pair_inputs(120)).pooler_output is None
+
+
+@pytest.mark.parametrize("pooler", ["tanh", "relu", "none"])
+def test_the_mean_of_the_real_tokens(pooler):
+    """Against a sum over each row without its padding, in double precision."""
+    model = randomise(plus.AlbertPlusModel(small_config(pooling="mean", pooler=pooler)))
+    inputs = pair_inputs(120)
+    with torch.no_grad():
+        output = model(**inputs)
+        rows = zip(output.last_hidden_state.double(), inputs["attention_mask"].bool(), strict=True)
+        means = torch.stack([sum(row[kept]) / int(kept.sum()) for row, kept in rows]).float()
+        if model.pooler is not None:
+            means = {"tanh": torch.tanh, "relu": torch.relu}[pooler](model.pooler(means))
+        torch.testing.assert_close(output.pooler_output, means, atol=1e-6, rtol=1e-6)
+        del inputs["attention_mask"]
+        unpadded = model(**inputs)
+        read = unpadded.last_hidden_state.mean(1) if model.pooler is None else None
+    assert read is None or torch.allclose(unpadded.pooler_output, read, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_mean_in_half_precision_is_summed_in_fp32(dtype):
+    """A count of 257 has no bf16, and 257 times 300 no fp16."""
+    hidden = torch.full((1, 300, 2), 300.0, dtype=dtype)
+    mask = (torch.arange(300) < 257).long()[None]
+    assert torch.equal(read_sequences(hidden, mask, pooling="mean"), hidden[:, 0])
+
+
+def test_a_mean_needs_to_know_the_real_tokens():
+    model = plus.AlbertPlusModel(small_config(pooling="mean"))
+    with pytest.raises(ValueError, match=r"needs an attention_mask \[batch, sequence\], got \[3, 1, 11, 11\]"):
+        model(torch.ones(3, 11, dtype=torch.long), attention_mask=torch.zeros(3, 1, 11, 11))
 
 
 def _masks(counts):

@@ -88,7 +88,7 @@ def loss_and_gradients(model, batch):
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("sharing", ["all", "none"])
-@pytest.mark.parametrize("more", [{}, {"pooler": "none"}, {"embedding_size": 32}])
+@pytest.mark.parametrize("more", [{}, {"pooler": "none"}, {"embedding_size": 32}, {"pooling": "mean"}])
 def test_a_packed_batch_is_the_padded_one(attention, sharing, more):
     config = small_config(attention_sharing=sharing, ffn_sharing=sharing, **more)
     config._attn_implementation = attention

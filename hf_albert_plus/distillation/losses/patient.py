@@ -1,4 +1,4 @@
-"""Patient distillation: the [CLS] states of several layers follow the teacher's."""
+"""Patient distillation: what heads read of several layers, the [CLS] states in the paper, follows the teacher's."""
 
 import torch
 from torch.nn.functional import mse_loss, normalize
