@@ -136,7 +136,7 @@ def tinybert(
 
 
 @_method(
-    "Patient knowledge distillation: soft targets, labels and the first tokens of the layers (layer_map=last for PKD-Last)",
+    "Patient knowledge distillation: soft targets, labels and what classifiers read of the layers (layer_map=last for PKD-Last)",
     "Sun et al. 2019, eq. 8; a sample of the release's grid; the paper starts from the pretrained model (--general-teacher)",
     start_layers="first",
 )
