@@ -39,6 +39,7 @@ def run(
     on: AllLearned,
     out: o.Out,
     settings: RunSettings,
+    pooling: o.PoolingChoice = None,
     set_: o.MethodSet = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
@@ -49,7 +50,7 @@ def run(
     from .pipeline import run_pipeline
 
     values, overrides = split_settings(set_ or [], method=settings.method)
-    settings = replace(settings, values=values, overrides=overrides)
+    settings = replace(settings, values=values, overrides=overrides, pooling=pooling)
     table = run_pipeline(teacher, data=on.data, tasks=on.tasks, out=out, settings=settings, threads=threads)
     _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task.name for task in on.tasks)}")
 

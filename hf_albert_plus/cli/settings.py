@@ -20,10 +20,7 @@ class RunSettings:
     values: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
     student: Annotated[str, Option("half (all-shared, half the teacher's layers) or a variant.")] = HALF
     overrides: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
-    pooling: Annotated[
-        Pooling | None,
-        Option("What the teacher's classifier reads: the first token, or the mean of all. Default: as it was trained."),
-    ] = None
+    pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
     teacher_epochs: Annotated[float | None, Option("Passes over the data. Default: the task's own.")] = None
     student_epochs: Annotated[float | None, Option("Default: the method's; twice the teacher's for kd-hidden.")] = None
     batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None

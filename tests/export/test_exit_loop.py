@@ -200,11 +200,12 @@ def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
                     said.append(heads[min(number, len(heads) - 1)](torch.from_numpy(*pooled)))
                 continue
             branch, classifier = last
+            feed_of = {"hidden": hidden, "attention_mask": mask}
             weights = weights_of_branch(model, number)
             (logits,) = (
                 branch.run(None, {"hidden": hidden, "attention_mask": mask, **weights})
                 if weights
-                else classifier.run(None, {"hidden": hidden})
+                else classifier.run(None, {port.name: feed_of[port.name] for port in classifier.get_inputs()})
             )
             said.append(torch.from_numpy(logits))
         logits_JBC = torch.stack(said)
