@@ -9,7 +9,7 @@ from hf_albert_plus.eval.reporting.presentation import difference_text, is_offli
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import describe_task, task_of
 
 # Fields of a training's record, and what stands for one that an older record lacks.
@@ -203,11 +203,11 @@ def _letters(group: int) -> str:
 def _reported(facts: dict[str, Any]) -> list[tuple[dict[str, Any], str, float]]:
     """The torch row's scores: what the Hub shows of the model."""
     return [
-        (row, metric, points / 100)
+        (row, metric, value if metric in ERRORS else value / 100)
         for row in facts["scores"]
         if row["runtime"] == "torch"
-        for metric, points in row["metrics"].items()
-        if points is not None
+        for metric, value in row["metrics"].items()
+        if value is not None
     ]
 
 
