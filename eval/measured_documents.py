@@ -7,7 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from hf_albert_plus.calibration.reliability import Reliability
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.class_scores import ClassScore, Confusions
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
@@ -111,6 +113,7 @@ class ScoredRun:
         metrics: name -> points, or an error in the unit of the numbers; None where it is undefined.
         predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
         logits: of several labels, a list a row; None of a file of predictions.
+        classes, confusions, reliability: of a task of one's own, where it has them.
         average_layers: that a row of text ran, of a graph with exits.
     """
 
@@ -123,6 +126,9 @@ class ScoredRun:
     architecture_sha256: str
     predictions: list[Size | list[Count]]
     logits: list[list[Size]] | None = field(default=None, metadata=IF_KNOWN)
+    classes: list[ClassScore] | None = field(default=None, metadata=IF_KNOWN)
+    confusions: Confusions | None = field(default=None, metadata=IF_KNOWN)
+    reliability: Reliability | None = field(default=None, metadata=IF_KNOWN)
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 from transformers import PreTrainedTokenizerBase
 
+from hf_albert_plus.calibration.reliability import reliability
 from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.engine import Engine
@@ -16,6 +17,7 @@ from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.answers import first_metric, predictions, rule_for
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
+from hf_albert_plus.eval.class_scores import class_scores, confusions
 from hf_albert_plus.eval.measured_documents import BatchingPace, Environment, ScoredRow, ScoredRun, Scores, to_json
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers, from_numbers, read_predictions
@@ -161,7 +163,8 @@ def _scored_run(
     task: Task,
 ) -> ScoredRun:
     """The run of a target, from its outputs and the seconds of each way of batching, the first way's outputs being those."""
-    predicted = predictions(outputs.logits, task, rule=rule_for(task, engine.config))
+    rule = rule_for(task, engine.config)
+    predicted = predictions(outputs.logits, task, rule=rule)
     # Whatever is computed of a document's logits is computed of those that it holds.
     logits = outputs.logits.astype(float).round(_DECIMALS) if task.has_several_labels else None
     return ScoredRun(
@@ -181,8 +184,22 @@ def _scored_run(
         architecture_sha256=architecture_hash(engine),
         predictions=as_numbers(predicted, task),
         logits=None if logits is None else logits.tolist(),
+        **_details(predicted, labels, task, probabilities=rule.scores(outputs.logits) if rule.decides else None),
         average_layers=None if outputs.layers is None else round(float(outputs.layers.mean()), 4),
     )
+
+
+def _details(
+    predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, probabilities: numpy.ndarray | None = None
+) -> dict[str, Any]:
+    """What a run of a task of one's own has of its classes and of its probabilities."""
+    if task.benchmark or task.is_regression:
+        return {}
+    return {
+        "classes": class_scores(predicted, labels, task),
+        "confusions": None if task.has_several_labels else confusions(predicted, labels, task),
+        "reliability": None if probabilities is None else reliability(probabilities, labels),
+    }
 
 
 def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -> Scores:
@@ -209,6 +226,7 @@ def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -
             model_sha256=file_sha256(path),
             architecture_sha256="",
             predictions=as_numbers(predicted, task),
+            **_details(predicted, labels, task),
         )
         rows.append(_scored_row([run], labels, task, row_name, label=path.stem, name=path.stem, runtime="predictions"))
     return _document(task, data, references, rows, max_length=None, threads=None)

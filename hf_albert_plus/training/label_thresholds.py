@@ -33,9 +33,8 @@ def set_label_thresholds(model: Any, rows: Any, *, tokenizer: PreTrainedTokenize
         if hasattr(model.config, "label_thresholds"):
             del model.config.label_thresholds
         return
-    if len(rows) > _MOST_ROWS:
-        rows = rows.select(sorted(numpy.random.default_rng(0).choice(len(rows), _MOST_ROWS, replace=False)))
-    rows = rows.sort("length")
+    drawn = numpy.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS].tolist()
+    rows = rows.select(sorted(drawn, key=rows["length"][:].__getitem__))
     logits_NC = row_logits(model, rows.to_list(), DataCollatorWithPadding(tokenizer)).numpy()
     probabilities_NC = answer_rule_of(model.config).scores(logits_NC)
     model.config.label_thresholds = fit_label_thresholds(probabilities_NC, numpy.asarray(rows["labels"][:]))

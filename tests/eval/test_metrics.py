@@ -304,7 +304,7 @@ def test_less_of_an_error_is_better():
     labels = random.normal(size=400) * 1e-4
     near, far = (labels + random.normal(size=400) * spread * 1e-4 for spread in (0.3, 0.9))
     errors = [first_metric(said[:, None], labels, task) for said in (near, far)]
-    assert errors == pytest.approx([-((said - labels) ** 2).mean() ** 0.5 for said in (near, far)])
+    assert errors == pytest.approx([-(((said - labels) ** 2).mean() ** 0.5) for said in (near, far)])
     samples = [Sample(said[None], labels) for said in (near, far)]
     better, worse = difference(*samples, task), difference(*samples[::-1], task)
     assert (better.verdict, worse.verdict) == ("lower, better", "higher, worse")
