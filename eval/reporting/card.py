@@ -5,6 +5,8 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Latency, Scores, to_json
+from hf_albert_plus.eval.reporting.class_tables import card_classes
+from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
 from hf_albert_plus.eval.reporting.presentation import difference_text, is_offline, metric_text, speedup_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.records.record import training_record
@@ -58,6 +60,7 @@ def card_facts(
         "name": f"{name}-{task_name}",
         "task": task_name,
         **({} if task.benchmark else {"own_task": describe_task(task)}),
+        **_data(directory, task),
         "data_name": data_name,
         "protocol": document.protocol,
         "max_length": document.max_length,
@@ -69,6 +72,12 @@ def card_facts(
         "latency": [_latency(row, table) for row in rows],
         "machine": to_json(latency.environment),
     }
+
+
+def _data(directory: Path, task: Task) -> dict[str, Any]:
+    """What is in the data of a task of one's own, as names and values."""
+    facts = None if task.benchmark else facts_of_data(directory)
+    return {} if facts is None else {"data_facts": data_grid(facts)[1]}
 
 
 def encoder_facts(config: Any) -> dict[str, Any]:
@@ -140,6 +149,7 @@ def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
         "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
         "against_baseline": difference_text(row, part),
         **({} if layers is None else {"average_layers": layers}),
+        **card_classes(score.runs[0]),
     }
 
 

@@ -100,6 +100,28 @@ def task_bars_svg(table: Table, task: str) -> str | None:
         return _svg(figure)
 
 
+def reliability_svg(table: Table, task: str) -> str | None:
+    """How often answers are right against how probable they are said to be, a line a row (Guo et al., 2017, figure 1); None if no row of
+    the task has it. Points are as large as their share of the answers."""
+    found = [(row, row.scores[task].runs[0].reliability) for row in table.rows if task in row.scores]
+    lines = [(row, each) for row, each in found if each is not None]
+    if not lines:
+        return None
+    with _Figure(height=3.6 + 0.17 * math.ceil(len(lines) / 2)) as (figure, panel):
+        panel.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
+        for row, each in lines:
+            said, right = [one.probability for one in each.bins], [one.right for one in each.bins]
+            answers = sum(one.answers for one in each.bins)
+            colour, label = _colour(table, row), f"{row.label}, ECE {100 * each.ece:.1f} %"
+            panel.plot(said, right, color=colour, linewidth=1, marker=_marker(row), markersize=3, label=label)
+            panel.scatter(said, right, color=colour, alpha=0.4, s=[200 * one.answers / answers for one in each.bins])
+        panel.set_xlabel(f"probability that is said, {task}")
+        panel.set_ylabel("share that is right")
+        panel.grid()
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
+        return _svg(figure)
+
+
 def depth_svg(record: dict[str, Any]) -> str:
     """Score against the layers that rows run in the mean, for every threshold that `albert-plus calibrate` tried, with the one that it
     chose, and with how thresholds fare on rows that they were not found on, where the record has it.
