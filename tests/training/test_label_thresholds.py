@@ -6,7 +6,12 @@ import numpy
 import pytest
 from sklearn.metrics import f1_score
 
+from hf_albert_plus.compression.pruning import prune
+from hf_albert_plus.compression.quantisation.stage import qat
+from hf_albert_plus.compression.settings import PruneSettings, QatSettings
 from hf_albert_plus.config_files import load_config
+from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
+from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.engines.classifier_config import label_thresholds_of
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.eval.scoring import score_targets
@@ -21,6 +26,8 @@ from hf_albert_plus.training import label_thresholds as module
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.label_thresholds import fit_label_thresholds
 from hf_albert_plus.training.settings import TrainSettings
+
+QUICK = {"epochs": 1, "batch_size": 8, "max_length": 16, "learning_rate": 1e-3, "precision": "fp32"}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -55,7 +62,7 @@ def trained(tmp_path_factory, encoder_dir):
         rows.append({"text": " ".join([f"the film {number}", *held]), "label": held})
     (folder / "my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     task = find_task(str(folder / "my.jsonl"))
-    settings = TrainSettings(epochs=2, batch_size=8, max_length=16, learning_rate=1e-3, precision="fp32")
+    settings = TrainSettings(**{**QUICK, "epochs": 2})
     finetune(str(encoder_dir), data=str(folder / "my.jsonl"), task=task, output=folder / "model", settings=settings)
     return folder, task
 
@@ -78,6 +85,29 @@ def test_what_was_fitted_decides_scores_and_answers_alike(trained):
     assert row.runs[0].predictions == served
     logits = numpy.array(row.runs[0].logits)
     assert [numpy.flatnonzero(line).tolist() for line in 1 / (1 + numpy.exp(-logits)) >= thresholds] == served
+
+
+def prune_it(model, **where):
+    prune(model, settings=PruneSettings(**QUICK, heads=0.5, columns=0.5, examples=16), **where)
+
+
+def distil_it(model, **where):
+    distill(model, settings=TrainSettings(**QUICK), method=DistilSettings("kd", StudentSettings("half"), epochs=1), **where)  # fmt: skip
+
+
+def qat_it(model, **where):
+    qat(model, settings=QatSettings(**QUICK), **where)
+
+
+@pytest.mark.parametrize("stage", [prune_it, distil_it, qat_it])
+def test_every_training_fits_its_own(trained, tmp_path, stage):
+    folder, task = trained
+    stage(str(folder / "model"), data=str(folder / "my.jsonl"), task=task, output=tmp_path / "out")
+    of_teacher, found = (
+        label_thresholds_of(load_config(path, option="DIR")) for path in (folder / "model", tmp_path / "out")
+    )
+    assert len(found) == 3
+    assert found != of_teacher
 
 
 def test_an_export_carries_them(trained, tmp_path):
