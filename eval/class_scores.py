@@ -1,13 +1,17 @@
 """Scores of each class, and which classes are taken for which."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy
+from pydantic import Field
 
 from hf_albert_plus.tasks.task import Task
 
 # Pairs of classes that are named, and classes up to which every pair is counted.
 _PAIRS, _WHOLE = 20, 20
+Points = Annotated[float, Field(ge=0, le=100)]
+Rows = Annotated[int, Field(ge=0, le=10**15)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,10 +19,10 @@ class ClassScore:
     """Precision, recall and F1 of a class in points, and the rows that have it."""
 
     label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
+    precision: Points
+    recall: Points
+    f1: Points
+    support: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class Confusion:
 
     label: str
     predicted: str
-    rows: int
+    rows: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,18 @@ class Confusions:
     """
 
     largest: list[Confusion]
-    matrix: list[list[int]] | None
+    matrix: list[list[Rows]] | None
+
+
+def are_of(task: Task, classes: list[ClassScore] | None, found: Confusions | None) -> bool:
+    """Whether scores and confusions, as far as there are some, are of a task's labels."""
+    matrix = None if found is None else found.matrix
+    named = {name for pair in (found.largest if found else ()) for name in (pair.label, pair.predicted)}
+    return (
+        (classes is None or [each.label for each in classes] == list(task.labels) != [])
+        and named <= set(task.labels)
+        and (matrix is None or [len(row) for row in matrix] == [task.num_labels] * task.num_labels)
+    )
 
 
 def class_scores(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task) -> list[ClassScore]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hf_albert_plus.calibration.reliability import Reliability
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.class_scores import ClassScore, Confusions
+from hf_albert_plus.eval.class_scores import ClassScore, Confusions, are_of
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
@@ -334,6 +334,8 @@ def _fault_of_rows(scores: Scores, task: Task) -> str | None:
             return f"another number of predictions of {row.label!r} than of labels"
         if any(not _fits(run.logits, rows=len(labels), columns=task.num_labels) for run in row.runs):
             return f"logits of {row.label!r} that are not {task.num_labels} for each of its {len(labels)} labels"
+        if any(not are_of(task, run.classes, run.confusions) for run in row.runs):
+            return f"classes of {row.label!r} that are not those of {task.name}"
         for name, value in _measures(row):
             if name not in ERRORS and abs(value) > _POINTS:
                 return f"{value:g} points of {name} of {row.label!r}"

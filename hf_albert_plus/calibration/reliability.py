@@ -1,10 +1,13 @@
 """Reliability: how often a classifier is right where it says that it is so sure (Guo et al., 2017, section 2)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy
+from pydantic import Field
 
 BINS = 15
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +20,11 @@ class ReliabilityBin:
         right: share of them that are right.
     """
 
-    low: float
-    high: float
-    answers: int
-    probability: float
-    right: float
+    low: Share
+    high: Share
+    answers: Annotated[int, Field(ge=1)]
+    probability: Share
+    right: Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +36,8 @@ class Reliability:
         bins: of equal width, those that hold answers.
     """
 
-    ece: float
-    bins: list[ReliabilityBin]
+    ece: Share
+    bins: Annotated[list[ReliabilityBin], Field(min_length=1)]
 
 
 def reliability(probabilities_NC: numpy.ndarray, labels: numpy.ndarray) -> Reliability:

@@ -6,6 +6,7 @@ import json
 import numpy
 import pytest
 
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import (
     Cell,
     Latency,
@@ -146,6 +147,35 @@ def test_the_data_are_told_from_the_record_of_the_training(reported, tmp_path):
         assert f"spam {facts.classes['spam']}" in words["training rows of the 3 classes"]
     write_json(tmp_path / "student" / "record.json", {**student, "parents": {**student["parents"], "data": {"path": "my", "sha256": "3"}}})  # fmt: skip
     assert facts_of_data(tmp_path / "student") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda run: run["classes"].pop(), "classes of 'base torch fp32' that are not those of my"),
+        (lambda run: run["classes"].clear(), "classes of 'base torch fp32' that are not those of my"),
+        (lambda run: run["reliability"].update(ece=2.0), "less than or equal to 1"),
+        (lambda run: run["reliability"]["bins"].clear(), "at least 1"),
+        (lambda run: run["classes"][0].update(f1=101), "less than or equal to 100"),
+        (lambda run: run["logits"].pop(), "logits of 'base torch fp32' that are not 3 for each of its 60 labels"),
+        (lambda run: run["confusions"]["matrix"][0].pop(), "classes of 'base torch fp32' that are not those of my"),
+        (lambda run: run["metrics"].update({next(iter(run["metrics"])): 101}), "101 points of"),
+        (lambda run: run["metrics"].update({next(iter(run["metrics"])): 1e16}), "less than or equal to"),
+    ],
+)
+def test_documents_whose_parts_do_not_fit_are_refused(reported, tmp_path, change, words):
+    kind, folder, _ = reported
+    document = json.loads((folder / "scores.json").read_text())
+    run = document["rows"][0]["runs"][0]
+    try:
+        change(run)
+    except KeyError:
+        pytest.skip(f"{kind} have none")
+    if kind == "number" and "101 points" in words:
+        pytest.skip("an error may be so large")
+    write_json(tmp_path / "scores.json", document)
+    with pytest.raises(InvalidInput, match=words):
+        read_scores(tmp_path / "scores.json")
 
 
 def test_many_classes_are_cut_to_the_worst():
