@@ -7,25 +7,30 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from hf_albert_plus.calibration.reliability import Reliability
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.class_scores import ClassScore, Confusions, are_of
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
 from hf_albert_plus.tasks.glue import TASKS, get_task
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import task_of
 
 # The largest numbers that tables, plots and plans compute with.
 _LARGEST = 1e15
+# What points may be, up and down.
+_POINTS = 100
 Count = Annotated[int, Field(ge=0, le=int(_LARGEST))]
 PositiveCount = Annotated[int, Field(ge=1, le=int(_LARGEST))]
 Number = int | float
 Size = Annotated[int | float, Field(ge=-_LARGEST, le=_LARGEST)]
 Positive = Annotated[int | float, Field(ge=1e-9, le=_LARGEST)]
-Points = Annotated[int | float, Field(ge=-100, le=100)]
-Interval = Annotated[list[Points], Field(min_length=2, max_length=2)]
+# Points, or an error in the unit of the numbers.
+Measure = Size
+MeasureInterval = Annotated[list[Measure], Field(min_length=2, max_length=2)]
 Ratios = Annotated[list[Positive], Field(min_length=2, max_length=2)]
-Metrics = Annotated[dict[str, Points | None], Field(min_length=1)]
+Metrics = Annotated[dict[str, Measure | None], Field(min_length=1)]
 # It becomes a part of file names.
 Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 PathText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
@@ -105,18 +110,25 @@ class ScoredRun:
 
     Attributes:
         seconds: median of the first way of batching; None of a file of predictions, as `throughput`.
+        metrics: name -> points, or an error in the unit of the numbers; None where it is undefined.
         predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
+        logits: of several labels, a list a row; None of a file of predictions.
+        classes, confusions, reliability: of a task of one's own, where it has them.
         average_layers: that a row of text ran, of a graph with exits.
     """
 
     directory: PathText
     seed: int | None
-    metrics: dict[str, Points | None] = field(default_factory=dict)
+    metrics: dict[str, Measure | None] = field(default_factory=dict)
     seconds: Size | None = field(default=None, metadata=IF_KNOWN)
     throughput: list[BatchingPace] | None = field(default=None, metadata=IF_KNOWN)
     model_sha256: str
     architecture_sha256: str
     predictions: list[Size | list[Count]]
+    logits: list[list[Size]] | None = field(default=None, metadata=IF_KNOWN)
+    classes: list[ClassScore] | None = field(default=None, metadata=IF_KNOWN)
+    confusions: Confusions | None = field(default=None, metadata=IF_KNOWN)
+    reliability: Reliability | None = field(default=None, metadata=IF_KNOWN)
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
 
 
@@ -125,7 +137,7 @@ class ScoredRow:
     """The scores of one label on one split.
 
     Attributes:
-        metrics: name -> points, the median of its runs; None where a run leaves it undefined.
+        metrics: name -> the median of its runs; None where a run leaves it undefined.
         spread: name -> lowest and highest of the runs.
         intervals: name -> bootstrap interval.
     """
@@ -138,8 +150,8 @@ class ScoredRow:
     examples: PositiveCount
     glue_examples: PositiveCount | None
     metrics: Metrics
-    spread: dict[str, Interval | None] = field(default_factory=dict)
-    intervals: dict[str, Interval | None]
+    spread: dict[str, MeasureInterval | None] = field(default_factory=dict)
+    intervals: dict[str, MeasureInterval | None]
     runs: Annotated[list[ScoredRun], Field(min_length=1)]
 
     @property
@@ -320,7 +332,26 @@ def _fault_of_rows(scores: Scores, task: Task) -> str | None:
             )
         if not labels or any(len(run.predictions) != len(labels) for run in row.runs):
             return f"another number of predictions of {row.label!r} than of labels"
+        if any(not _fits(run.logits, rows=len(labels), columns=task.num_labels) for run in row.runs):
+            return f"logits of {row.label!r} that are not {task.num_labels} for each of its {len(labels)} labels"
+        if any(not are_of(task, run.classes, run.confusions) for run in row.runs):
+            return f"classes of {row.label!r} that are not those of {task.name}"
+        for name, value in _measures(row):
+            if name not in ERRORS and abs(value) > _POINTS:
+                return f"{value:g} points of {name} of {row.label!r}"
     return None
+
+
+def _fits(logits: list[list[Size]] | None, *, rows: int, columns: int) -> bool:
+    return logits is None or (len(logits) == rows and all(len(row) == columns for row in logits))
+
+
+def _measures(row: ScoredRow) -> Iterator[tuple[str, float]]:
+    """Every value of a row's metrics, bounds of intervals included."""
+    for of_metric in (row.metrics, *(run.metrics for run in row.runs)):
+        yield from ((name, value) for name, value in of_metric.items() if value is not None)
+    for bounds in (row.spread, row.intervals):
+        yield from ((name, value) for name, pair in bounds.items() if pair is not None for value in pair)
 
 
 def read_latency(path: Path) -> Latency:

@@ -1,44 +1,29 @@
-"""Metrics in points (100 is perfect), their bootstrap intervals over examples and seeds, and those of the difference of two rows.
+"""Metrics in points (100 is perfect), and errors in the unit of the numbers.
 
 A bootstrap weighs examples by how often each was drawn, so every metric here takes weights.
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy
 
-from hf_albert_plus.bootstrap import percentile_interval
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import ERRORS, Task
 
 
-def predictions(logits: numpy.ndarray, task: Task) -> numpy.ndarray:
-    """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`; of several labels 1 for each whose
-    probability reaches a half and 0 for the others, `[examples, num_labels]`.
-
-    Raises:
-        InvalidInput: logits that are not finite.
-    """
-    if not numpy.isfinite(logits).all():
-        raise InvalidInput(
-            "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
-        )
-    if task.has_several_labels:
-        return (logits >= 0).astype(int)
-    return logits[:, 0].astype(float) if task.is_regression else logits.argmax(axis=-1)
-
-
-def compute_metrics(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task) -> dict[str, float | None]:
+def compute_metrics(
+    predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, logits: numpy.ndarray | None = None
+) -> dict[str, float | None]:
     """The task's metrics, its score first.
 
     Args:
         predicted: label ids, or values for regression, `[examples]`; 0 and 1 of several labels, `[examples, num_labels]`.
         labels: in the same form.
+        logits: of several labels, `[examples, num_labels]`, by which rankings order the rows.
 
     Returns:
-        Metric name -> points. None where the metric is not defined: a correlation with constant values.
+        Metric name -> points, or the error in the unit of the numbers. None where the metric is not defined: a correlation with constant
+        values, or a ranking without logits.
 
     Raises:
         InvalidInput: no examples, or not as many predictions as labels.
@@ -52,8 +37,28 @@ def compute_metrics(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task)
             repair="predict the same split of the same data",
         )
     weights = numpy.ones((1, len(labels)))
-    points = {name: float(METRICS[name](predicted, labels, weights)[0]) for name in task.metrics}
-    return {name: value if numpy.isfinite(value) else None for name, value in points.items()}
+    values = {name: float(measured(name, predicted, logits, labels, weights)[0]) for name in task.metrics}
+    return {name: value if numpy.isfinite(value) else None for name, value in values.items()}
+
+
+def measured(
+    name: str, predicted: numpy.ndarray, logits: numpy.ndarray | None, labels: numpy.ndarray, weights: numpy.ndarray
+) -> numpy.ndarray:
+    """A metric in every draw, `[draws]`; NaN where it ranks rows by logits and there are none."""
+    if name not in RANKINGS:
+        return METRICS[name](predicted, labels, weights)
+    return numpy.full(len(weights), numpy.nan) if logits is None else METRICS[name](logits, labels, weights)
+
+
+def measure_text(metric: str, value: float | None, *, decimals: int, sign: str = "") -> str:
+    """A metric's value as tables show it: points to so many decimals, an error to four digits.
+
+    Args:
+        sign: `+` for a difference.
+    """
+    if value is None:
+        return "undefined"
+    return f"{value:{sign}.4g}" if metric in ERRORS else f"{value:{sign}.{decimals}f}"
 
 
 def accuracy(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
@@ -165,6 +170,38 @@ def _constant(values: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
     return highest == numpy.where(drawn, values, numpy.inf).min(axis=-1)
 
 
+def rmse(predicted: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Root of the mean squared error, in the unit of the numbers."""
+    return numpy.sqrt(weights @ (predicted - labels) ** 2 / weights.sum(axis=-1))
+
+
+def average_precision(logits: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Mean over labels of Σ (Rₙ − Rₙ₋₁) Pₙ, where Pₙ and Rₙ are precision and recall of the rows whose logits reach the n-th
+    highest; labels that no row has are left out. Not defined where no row has any.
+
+    Args:
+        logits, labels: `[examples, num_labels]`.
+    """
+    columns = zip(logits.T, labels.T, strict=True)
+    of_labels = numpy.stack([_average_precision_of_one(*column, weights) for column in columns], axis=-1)
+    known = numpy.isfinite(of_labels)
+    return numpy.where(
+        known.any(axis=-1), 100 * numpy.where(known, of_labels, 0).sum(axis=-1) / numpy.maximum(known.sum(axis=-1), 1), numpy.nan
+    )  # fmt: skip
+
+
+def _average_precision_of_one(logits: numpy.ndarray, labels: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
+    """Average precision of one label, `[draws]`; NaN where no drawn row has it."""
+    order = numpy.argsort(-logits, kind="stable")
+    ordered, drawn = logits[order], weights[:, order]
+    starts = numpy.flatnonzero(numpy.r_[True, ordered[1:] != ordered[:-1]])
+    hits = numpy.add.reduceat(drawn * labels[order], starts, axis=-1)
+    found = numpy.add.reduceat(drawn, starts, axis=-1).cumsum(axis=-1)
+    precision = hits.cumsum(axis=-1) / numpy.maximum(found, 1)
+    total = hits.sum(axis=-1)
+    return numpy.where(total > 0, (hits * precision).sum(axis=-1) / numpy.maximum(total, 1), numpy.nan)
+
+
 METRICS = {
     "accuracy": accuracy,
     "f1": f1,
@@ -174,101 +211,8 @@ METRICS = {
     "matthews": matthews,
     "pearson": pearson,
     "spearman": spearman,
+    "rmse": rmse,
+    "average_precision": average_precision,
 }
-
-
-def first_metric(logits: numpy.ndarray, labels: Any, task: Task) -> float:
-    """Points of the task's first metric, 0 where it is not defined."""
-    metrics = compute_metrics(predictions(logits, task), numpy.asarray(labels), task)
-    return float(next(iter(metrics.values())) or 0.0)
-
-
-DRAWS = 1000
-_BLOCK = 1 << 22
-Verdict = Literal["higher", "lower", "within noise"]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Predictions of a row's runs on one split.
-
-    Attributes:
-        predicted: `[runs, examples]`, and of several labels `[runs, examples, num_labels]`.
-        labels: of one run.
-    """
-
-    predicted: numpy.ndarray
-    labels: numpy.ndarray
-
-
-def intervals(sample: Sample, task: Task, *, seed: int = 0) -> dict[str, list[float] | None]:
-    """Percentile intervals of each metric's median over the runs, examples and runs drawn with replacement (Efron and
-    Tibshirani, 1993, ch. 13).
-
-    Returns:
-        Metric -> low and high in points; None where a draw leaves it undefined.
-    """
-    (values,) = _draw_medians([sample], task, seed=seed)
-    return {name: percentile_interval(drawn) for name, drawn in values.items()}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How much higher a row's score is than the baseline's.
-
-    Attributes:
-        points: of the two scores themselves.
-        interval: of the difference over draws of examples and runs; within noise where it holds 0.
-    """
-
-    metric: str
-    points: float
-    interval: list[float]
-
-    @property
-    def verdict(self) -> Verdict:
-        return verdict(self.interval)
-
-
-def difference(row: Sample, baseline: Sample, task: Task, *, points: float = 0.0, seed: int = 0) -> Difference | None:
-    """How much higher a row's score is than the baseline's on the same examples, both drawn together; None where a draw
-    leaves it undefined.
-
-    Args:
-        points: difference of the two scores.
-    """
-    name = task.metrics[0]
-    ours, theirs = _draw_medians([row, baseline], task, seed=seed, metrics=(name,))
-    interval = percentile_interval(ours[name] - theirs[name])
-    return None if interval is None else Difference(name, points, interval)
-
-
-def verdict(interval: list[float]) -> Verdict:
-    """What an interval of a difference allows to say."""
-    low, high = interval
-    return "higher" if low > 0 else "lower" if high < 0 else "within noise"
-
-
-def _draw_medians(
-    samples: list[Sample], task: Task, *, seed: int, metrics: tuple[str, ...] | None = None
-) -> list[dict[str, numpy.ndarray]]:
-    """For each sample: metric -> its median over the runs in every draw, `[DRAWS]`."""
-    generator = numpy.random.default_rng(seed)
-    # Examples with the same label and predictions are one: how often each such group is drawn is multinomial.
-    table = numpy.stack([samples[0].labels, *(line for sample in samples for line in sample.predicted)]).astype(float)
-    # `[1 + runs, examples]`, with the labels of a row after it where there are several.
-    groups, counts = numpy.unique(table, axis=1, return_counts=True)
-    labels, lines = groups[0], iter(groups[1:])
-    runs = [[next(lines) for _ in sample.predicted] for sample in samples]
-    names = metrics or task.metrics
-    medians: list[dict[str, list[numpy.ndarray]]] = [{name: [] for name in names} for _ in samples]
-    step = max(1, min(DRAWS, _BLOCK // len(counts)))
-    for start in range(0, DRAWS, step):
-        draws = min(step, DRAWS - start)
-        weights = generator.multinomial(counts.sum(), counts / counts.sum(), size=draws).astype(float)
-        for predicted, values in zip(runs, medians, strict=True):
-            chosen = generator.integers(len(predicted), size=(draws, len(predicted)))
-            for name in names:
-                of_run = numpy.stack([METRICS[name](line, labels, weights) for line in predicted], axis=-1)
-                values[name].append(numpy.median(numpy.take_along_axis(of_run, chosen, axis=-1), axis=-1))
-    return [{name: numpy.concatenate(parts) for name, parts in values.items()} for values in medians]
+# Metrics of logits, not of what is predicted by them.
+RANKINGS = frozenset({"average_precision"})

@@ -21,7 +21,8 @@ from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.latency.timing import elapsed_ms
-from hf_albert_plus.eval.metrics import DRAWS, compute_metrics
+from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.resampling import DRAWS
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.heads import architecture_of
 from hf_albert_plus.machine import FORMAT, environment, use_threads

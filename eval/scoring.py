@@ -9,15 +9,19 @@ from typing import Any
 import numpy
 from transformers import PreTrainedTokenizerBase
 
+from hf_albert_plus.calibration.reliability import reliability
 from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.answers import first_metric, predictions, rule_for
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
+from hf_albert_plus.eval.class_scores import class_scores, confusions
 from hf_albert_plus.eval.measured_documents import BatchingPace, Environment, ScoredRow, ScoredRun, Scores, to_json
-from hf_albert_plus.eval.metrics import Sample, compute_metrics, first_metric, intervals, predictions
+from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers, from_numbers, read_predictions
+from hf_albert_plus.eval.resampling import Sample, intervals
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.heads import architecture_of, is_classifier
@@ -33,6 +37,8 @@ from hf_albert_plus.tasks.task import Task
 from hf_albert_plus.tasks.task_file import describe_task
 
 SCORES = "scores.json"
+# Of the logits that a document of scores holds.
+_DECIMALS = 5
 
 
 def score(
@@ -104,7 +110,7 @@ def score_targets(
         settings: the first of its ways of batching gives the predictions that are scored; all are timed, in turns.
 
     Returns:
-        A row for each label and split with its metrics in points (the median of its runs), their bootstrap intervals, and its
+        A row for each label and split with its metrics (the median of its runs), their bootstrap intervals, and its
         runs: predictions, metrics, seed, the model's hash, and the median seconds that inference took, tokenisation left out and
         padding included; the layers that a row of text ran in the mean, where there are exits. The labels stand beside the rows.
     """
@@ -157,11 +163,14 @@ def _scored_run(
     task: Task,
 ) -> ScoredRun:
     """The run of a target, from its outputs and the seconds of each way of batching, the first way's outputs being those."""
-    predicted = predictions(outputs.logits, task)
+    rule = rule_for(task, engine.config)
+    predicted = predictions(outputs.logits, task, rule=rule)
+    # Whatever is computed of a document's logits is computed of those that it holds.
+    logits = outputs.logits.astype(float).round(_DECIMALS) if task.has_several_labels else None
     return ScoredRun(
         directory=str(target.directory),
         seed=training_record(target.directory).get("settings", {}).get("seed"),
-        metrics=compute_metrics(predicted, labels, task),
+        metrics=compute_metrics(predicted, labels, task, logits=logits),
         seconds=round(float(numpy.median(next(iter(seconds.values())))), 3),
         throughput=[
             BatchingPace(
@@ -174,8 +183,23 @@ def _scored_run(
         model_sha256=model_hash(target.directory, target.runtime),
         architecture_sha256=architecture_hash(engine),
         predictions=as_numbers(predicted, task),
+        logits=None if logits is None else logits.tolist(),
+        **_details(predicted, labels, task, probabilities=rule.scores(outputs.logits) if rule.decides else None),
         average_layers=None if outputs.layers is None else round(float(outputs.layers.mean()), 4),
     )
+
+
+def _details(
+    predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, probabilities: numpy.ndarray | None = None
+) -> dict[str, Any]:
+    """What a run of a task of one's own has of its classes and of its probabilities."""
+    if task.benchmark or task.is_regression:
+        return {}
+    return {
+        "classes": class_scores(predicted, labels, task),
+        "confusions": None if task.has_several_labels else confusions(predicted, labels, task),
+        "reliability": None if probabilities is None else reliability(probabilities, labels),
+    }
 
 
 def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -> Scores:
@@ -202,6 +226,7 @@ def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -
             model_sha256=file_sha256(path),
             architecture_sha256="",
             predictions=as_numbers(predicted, task),
+            **_details(predicted, labels, task),
         )
         rows.append(_scored_row([run], labels, task, row_name, label=path.stem, name=path.stem, runtime="predictions"))
     return _document(task, data, references, rows, max_length=None, threads=None)
@@ -227,8 +252,13 @@ def _scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_na
 
 
 def sample(runs: list[ScoredRun], labels: list[Any], task: Task) -> Sample:
-    """The predictions of a row's runs, for a bootstrap."""
-    return Sample(numpy.array([from_numbers(run.predictions, task) for run in runs]), from_numbers(labels, task))
+    """The predictions of a row's runs, for a bootstrap; with their logits where all have some."""
+    logits = [run.logits for run in runs if run.logits is not None]
+    return Sample(
+        numpy.array([from_numbers(run.predictions, task) for run in runs]),
+        from_numbers(labels, task),
+        numpy.array(logits) if len(logits) == len(runs) else None,
+    )
 
 
 def _document(
@@ -270,14 +300,21 @@ def scorer_for(task: str | Task, data: str, *, max_length: int = 128) -> Callabl
     return score_one
 
 
-def logits_scorer_for(task: str | Task) -> Callable[[Any, list[Any]], float]:
-    """What scores logits in torch by a task's first metric: for `export(…, logits_scorer=…)` and `calibrate_exits(…, score=…)`."""
+def logits_scorer_for(task: str | Task, model: str | Path | None = None) -> Callable[[Any, list[Any]], float]:
+    """What scores logits in torch by a task's first metric, as `first_metric` does: for `export(…, logits_scorer=…)` and
+    `calibrate_exits(…, score=…)`.
+
+    Args:
+        model: directory or Hub id of the classifier, whose thresholds decide which of several labels are given; without it each is a half.
+    """
     chosen = get_task(task)
-    return lambda logits, labels: first_metric(logits.numpy(), labels, chosen)
+    config = load_config(model, option="a model") if model is not None and chosen.has_several_labels else None
+    rule = rule_for(chosen, config)
+    return lambda logits, labels: first_metric(logits.numpy(), labels, chosen, rule=rule)
 
 
 def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128) -> float:
-    """Points of a task's first metric on its first evaluation split, 0 where it is not defined.
+    """A task's score on its first evaluation split, as `first_metric` has it.
 
     Raises:
         InvalidInput: the engine is no classifier of the task.
@@ -285,7 +322,7 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
     tokenizer = tokenizer_for(engine, task, max_length=max_length)
     encoded = encode(load_split(data, task, next(iter(task.rows.values()))), task, tokenizer, max_length=max_length)
     logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
-    return first_metric(logits, encoded["labels"], task)
+    return first_metric(logits, encoded["labels"], task, rule=rule_for(task, engine.config))
 
 
 def tokenizer_for(engine: Engine, task: Task, *, max_length: int) -> PreTrainedTokenizerBase:

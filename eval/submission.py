@@ -1,7 +1,7 @@
 """Predictions for the test splits, whose labels only the benchmark's server has."""
 
+from hf_albert_plus.eval.answers import predictions
 from hf_albert_plus.eval.batched_inference import Batching, predict
-from hf_albert_plus.eval.metrics import predictions
 from hf_albert_plus.eval.predictions import prediction_text
 from hf_albert_plus.eval.scoring import tokenizer_for
 from hf_albert_plus.eval.settings import EvalSettings

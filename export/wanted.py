@@ -9,6 +9,7 @@ from hf_albert_plus.errors import InvalidInput, need, suggest
 from hf_albert_plus.export.exits.exit_exports import check_exits
 from hf_albert_plus.export.settings import EXIT_FORMS, ExportSettings
 from hf_albert_plus.records.files import check_input_file
+from hf_albert_plus.tasks.glue import get_task
 
 _TRAINED_FORMS = [name for name, artefact in ARTEFACTS.items() if artefact.trained_form is not None]
 
@@ -122,9 +123,9 @@ def _check_examples(wanted: list[Artefact], settings: ExportSettings, scheme: Sc
         raise InvalidInput(
             "--max-drop is judged by a task's score", got="no task", repair="add --data FOLDER --task NAME"
         )
-    if settings.max_drop is not None and not 0 <= settings.max_drop <= 100:
-        raise InvalidInput(
-            "--max-drop must be between 0 and 100 points", got=settings.max_drop, repair="use --max-drop 0.5"
-        )
+    in_points = settings.task is None or not get_task(settings.task).is_scored_by_error
+    if settings.max_drop is not None and not 0 <= settings.max_drop <= (100 if in_points else 1e15):
+        rule = "between 0 and 100 points" if in_points else "at least 0, in the unit of the error"
+        raise InvalidInput(f"--max-drop must be {rule}", got=settings.max_drop, repair="use --max-drop 0.5")
     if settings.examples < 1:
         raise InvalidInput("--examples must be at least 1", got=settings.examples, repair="use --examples 128")

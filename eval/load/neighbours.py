@@ -16,11 +16,11 @@ from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answer
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
+from hf_albert_plus.eval.answers import first_metric, rule_for
 from hf_albert_plus.eval.load.served import as_asked, checked
 from hf_albert_plus.eval.load.server_process import Clients, ServerProcess
 from hf_albert_plus.eval.load.traffic import Traffic
 from hf_albert_plus.eval.measured_documents import IF_KNOWN, Environment
-from hf_albert_plus.eval.metrics import first_metric
 from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
@@ -168,13 +168,18 @@ def _row(
     ways = {way: BatchEffect.of(alone, answers, decide=decide) for way, answers in found.items()}
     if asked.settings.clients:
         ways["server"] = _by_server(target, classifier, asked, alone)
-    is_labelled = min(asked.labels) >= 0
+    # A benchmark keeps the labels of some splits to itself.
+    is_labelled = not task.benchmark or min(asked.labels) >= 0
     in_batches = next(iter(found.values()))
     return NeighboursRow(
         label=target.label,
         file_bytes=sum(path.stat().st_size for path in weight_files(engine.file)),
-        score=first_metric(_stacked(alone), asked.labels, task) if is_labelled else None,
-        score_in_batches=first_metric(_stacked(in_batches), asked.labels, task) if is_labelled else None,
+        score=first_metric(_stacked(alone), asked.labels, task, rule=rule_for(task, engine.config))
+        if is_labelled
+        else None,
+        score_in_batches=first_metric(_stacked(in_batches), asked.labels, task, rule=rule_for(task, engine.config))
+        if is_labelled
+        else None,
         cosine=_cosine(_stacked(alone), _stacked(expected)),
         other_predictions=count_changed(torch.stack(expected), torch.stack(alone), decide=decide)
         if decide is not None

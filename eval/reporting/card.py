@@ -5,11 +5,13 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Latency, Scores, to_json
+from hf_albert_plus.eval.reporting.class_tables import card_classes
+from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
 from hf_albert_plus.eval.reporting.presentation import difference_text, is_offline, metric_text, speedup_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import describe_task, task_of
 
 # Fields of a training's record, and what stands for one that an older record lacks.
@@ -58,6 +60,7 @@ def card_facts(
         "name": f"{name}-{task_name}",
         "task": task_name,
         **({} if task.benchmark else {"own_task": describe_task(task)}),
+        **_data(directory, task),
         "data_name": data_name,
         "protocol": document.protocol,
         "max_length": document.max_length,
@@ -69,6 +72,12 @@ def card_facts(
         "latency": [_latency(row, table) for row in rows],
         "machine": to_json(latency.environment),
     }
+
+
+def _data(directory: Path, task: Task) -> dict[str, Any]:
+    """What is in the data of a task of one's own, as names and values."""
+    facts = None if task.benchmark else facts_of_data(directory)
+    return {} if facts is None else {"data_facts": data_grid(facts)[1]}
 
 
 def encoder_facts(config: Any) -> dict[str, Any]:
@@ -140,6 +149,7 @@ def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
         "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
         "against_baseline": difference_text(row, part),
         **({} if layers is None else {"average_layers": layers}),
+        **card_classes(score.runs[0]),
     }
 
 
@@ -203,11 +213,11 @@ def _letters(group: int) -> str:
 def _reported(facts: dict[str, Any]) -> list[tuple[dict[str, Any], str, float]]:
     """The torch row's scores: what the Hub shows of the model."""
     return [
-        (row, metric, points / 100)
+        (row, metric, value if metric in ERRORS else value / 100)
         for row in facts["scores"]
         if row["runtime"] == "torch"
-        for metric, points in row["metrics"].items()
-        if points is not None
+        for metric, value in row["metrics"].items()
+        if value is not None
     ]
 
 

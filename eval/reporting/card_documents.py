@@ -129,6 +129,18 @@ class Training(TypedDict):
     finished: str
 
 
+class CardClass(TypedDict):
+    label: str
+    f1: Size
+    support: Count
+
+
+class CardConfusion(TypedDict):
+    label: str
+    predicted: str
+    rows: Count
+
+
 @open_shape
 class CardScore(TypedDict):
     label: str
@@ -142,6 +154,9 @@ class CardScore(TypedDict):
     in_words: dict[str, str]
     against_baseline: str
     average_layers: NotRequired[Size]
+    worst_classes: NotRequired[list[CardClass]]
+    largest_confusions: NotRequired[list[CardConfusion]]
+    ece: NotRequired[Size]
 
 
 @open_shape
@@ -170,6 +185,7 @@ class Card(TypedDict):
     name: str
     task: str
     data_name: str
+    data_facts: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
     protocol: str
     max_length: Count | None
     encoder: AnyEncoder

@@ -7,6 +7,7 @@ from typing import Any
 
 from hf_albert_plus.eval.reporting.presentation import is_offline
 from hf_albert_plus.eval.reporting.table import Row, Table
+from hf_albert_plus.tasks.task import ERRORS
 
 _MARKERS = {
     "torch": "o", "onnx": "s", "onnx-int8": "D", "onnx-exits": "p", "onnx-int8-exits": "*", "openvino": "v", "openvino-int8": "P",
@@ -40,7 +41,10 @@ def frontier_svg(table: Table, load: str) -> str | None:
                 x, y, marker=_marker(row), color=_colour(table, row), s=36, label=f"{number} {row.label}", zorder=3
             )
             panel.annotate(str(number), (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
-        best = _undominated(list(places.values()))
+        less_is_better = table.less_is_better(table.tasks)
+        best = _undominated(list(places.values()), less_is_better=less_is_better)
+        if less_is_better:
+            panel.invert_yaxis()
         panel.plot([x for x, _ in best], [y for _, y in best], color="#888888", linewidth=1, zorder=2)
         _log_axis(panel)
         panel.set_xlabel("ms a sentence, whole passes" if is_offline(load) else f"p50 latency at {load}, ms")
@@ -91,8 +95,30 @@ def task_bars_svg(table: Table, task: str) -> str | None:
             )  # fmt: skip
         panel.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
         panel.invert_yaxis()
-        panel.set_xlabel(f"{task} {metric}, points")
+        panel.set_xlabel(f"{task} {metric}, {'less is better' if metric in ERRORS else 'points'}")
         panel.grid(axis="x")
+        return _svg(figure)
+
+
+def reliability_svg(table: Table, task: str) -> str | None:
+    """How often answers are right against how probable they are said to be, a line a row (Guo et al., 2017, figure 1); None if no row of
+    the task has it. Points are as large as their share of the answers."""
+    found = [(row, row.scores[task].runs[0].reliability) for row in table.rows if task in row.scores]
+    lines = [(row, each) for row, each in found if each is not None]
+    if not lines:
+        return None
+    with _Figure(height=3.6 + 0.17 * math.ceil(len(lines) / 2)) as (figure, panel):
+        panel.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
+        for row, each in lines:
+            said, right = [one.probability for one in each.bins], [one.right for one in each.bins]
+            answers = sum(one.answers for one in each.bins)
+            colour, label = _colour(table, row), f"{row.label}, ECE {100 * each.ece:.1f} %"
+            panel.plot(said, right, color=colour, linewidth=1, marker=_marker(row), markersize=3, label=label)
+            panel.scatter(said, right, color=colour, alpha=0.4, s=[200 * one.answers / answers for one in each.bins])
+        panel.set_xlabel(f"probability that is said, {task}")
+        panel.set_ylabel("share that is right")
+        panel.grid()
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
         return _svg(figure)
 
 
@@ -178,11 +204,11 @@ def _milliseconds(row: Row, load: str) -> float:
     return 1e3 / cell.items_per_s if is_offline(load) else cell.p50_ms
 
 
-def _undominated(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _undominated(places: list[tuple[float, float]], *, less_is_better: bool = False) -> list[tuple[float, float]]:
     """The (latency, score) pairs that no other is both faster and better than."""
-    best: list[tuple[float, float]] = []
-    for x, y in sorted(places, key=lambda place: (place[0], -place[1])):
-        if not best or y > best[-1][1]:
+    sign, best = -1 if less_is_better else 1, list[tuple[float, float]]()
+    for x, y in sorted(places, key=lambda place: (place[0], -sign * place[1])):
+        if not best or sign * y > sign * best[-1][1]:
             best.append((x, y))
     return best
 

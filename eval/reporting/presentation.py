@@ -7,8 +7,10 @@ from typing import Any
 
 from hf_albert_plus.bootstrap import LEVEL
 from hf_albert_plus.eval.measured_documents import Cell, Scores, to_json
+from hf_albert_plus.eval.metrics import measure_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.tasks.averages import AVERAGES
+from hf_albert_plus.tasks.task import ERRORS
 
 Grid = tuple[list[str], list[list[str]]]
 _SIZE_COLUMNS = {
@@ -145,20 +147,17 @@ def _figures(row: Row) -> Iterator[tuple[str, str, Any, list[float] | None]]:
                 yield load, name, value, None
 
 
-def points(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.1f}"
-
-
-def interval_text(value: float | None, interval: list[float] | None) -> str:
+def interval_text(metric: str, value: float | None, interval: list[float] | None) -> str:
     """`82.0 (79.4 to 84.4)`."""
-    return points(value) if interval is None else f"{points(value)} ({points(interval[0])} to {points(interval[1])})"
+    text, *bounds = (measure_text(metric, each, decimals=1) for each in (value, *(interval or ())))
+    return f"{text} ({' to '.join(bounds)})" if bounds else text
 
 
 def score_text(row: Row, task: str) -> str:
     """A task's metrics in short: `79.4 / 85.4`."""
     if task not in row.scores:
         return NOT_MEASURED
-    return " / ".join(points(value) for value in row.scores[task].metrics.values())
+    return " / ".join(measure_text(metric, value, decimals=1) for metric, value in row.scores[task].metrics.items())
 
 
 def metric_text(row: Row, task: str, metric: str) -> str:
@@ -167,14 +166,16 @@ def metric_text(row: Row, task: str, metric: str) -> str:
     if score is None:
         return NOT_MEASURED
     runs = len(score.runs)
-    text = interval_text(score.metrics[metric], score.intervals[metric])
+    text = interval_text(metric, score.metrics[metric], score.intervals[metric])
     return f"{text}{f', {runs} runs' if runs > 1 else ''}"
 
 
 def difference_text(row: Row, task: str) -> str:
     """`-7.1, lower` or `+0.8, within noise`."""
     delta = row.differences.get(task)
-    return NOT_MEASURED if delta is None else f"{delta.points:+.1f}, {delta.verdict}"
+    if delta is None:
+        return NOT_MEASURED
+    return f"{measure_text(delta.metric, delta.points, decimals=1, sign='+')}, {delta.verdict}"
 
 
 def speedup_text(row: Row, load: str) -> str:
@@ -226,6 +227,9 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
         "turns, in one run, and its 95 % interval. A shape is sequences x tokens, unpadded.",
         "Outliers are more than three interquartile ranges above the third quartile; every percentile counts them.",
     ]
+    errors = {name: None for task in table.tasks for name in table.metrics(task) if name in ERRORS}
+    if errors:
+        lines.append(f"{', '.join(errors)}: in the unit of the numbers, and less is better.")
     others = {
         f"{row.task} {row.split} {row.examples:,} of {row.glue_examples:,}": None
         for document in scores

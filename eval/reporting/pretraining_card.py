@@ -88,7 +88,9 @@ def _finetuned(directory: Path, scores: list[Scores]) -> list[dict[str, Any]]:
                     "split": row.split,
                     "examples": row.examples,
                     "metrics": metrics,
-                    "in_words": {name: interval_text(value, row.intervals[name]) for name, value in metrics.items()},
+                    "in_words": {
+                        name: interval_text(name, value, row.intervals[name]) for name, value in metrics.items()
+                    },
                     "seeds": [run.seed for run in row.runs],
                     "command": record["command"],
                 }

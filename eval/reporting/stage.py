@@ -7,7 +7,9 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Latency, Scores, read_latency, read_scores, to_json
 from hf_albert_plus.eval.reporting import presentation
 from hf_albert_plus.eval.reporting.card import card_facts, render_card
-from hf_albert_plus.eval.reporting.plots import distribution_svg, frontier_svg, task_bars_svg
+from hf_albert_plus.eval.reporting.class_tables import class_sections
+from hf_albert_plus.eval.reporting.data_facts import data_sections
+from hf_albert_plus.eval.reporting.plots import distribution_svg, frontier_svg, reliability_svg, task_bars_svg
 from hf_albert_plus.eval.reporting.table import Table, build_table
 from hf_albert_plus.records.files import write_json, write_text
 from hf_albert_plus.records.record import Record, file_parent
@@ -23,7 +25,8 @@ def report(
     data_name: str,
     allow_different: tuple[str, ...] = (),
 ) -> Record:
-    """Writes `report.md`, `report.csv`, `report.json`, `report.html` and, in `cards/`, a card for each scored model.
+    """Writes `report.md`, `report.csv`, `report.json`, `report.html` and, in `cards/`, a card for each scored
+    model; of a task of one's own also `classes-TASK.md` and `classes-TASK.csv`.
 
     Args:
         scores: files of `albert-plus eval --json`, one a task.
@@ -51,6 +54,13 @@ def report(
         write_text(directory / "report.csv", presentation.csv_text(table))
         content = {"table": presentation.records(table), "scores": documents, "latency": latency}
         write_json(directory / "report.json", to_json(content))
+        for section in facts["classes"]:
+            figure = next(
+                (each["file"] for each in figures if each["file"] == _file_name("reliability", section["task"])), None
+            )
+            page = _render("classes.md.jinja", {"section": section, "figure": figure})
+            write_text(directory / f"classes-{section['task']}.md", page)
+            write_text(directory / f"classes-{section['task']}.csv", section["csv"])
         for name, task in scored_models(table):
             card = card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)
             write_json(directory / "cards" / f"{name}-{task}.json", card)
@@ -82,6 +92,8 @@ def _facts(table: Table, documents: list[Scores], latency: Latency, *, title: st
         "sizes": presentation.size_grid(table),
         "latencies": presentation.latency_grid(table),
         "averages": presentation.average_grid(table),
+        "classes": class_sections(table),
+        "data": data_sections(table),
         "notes": presentation.notes(table, documents, data_name),
         "machine": _machine(latency),
         "figures": _figures(table),
@@ -113,10 +125,11 @@ def _figures(table: Table) -> list[dict[str, str]]:
         *(("frontier", load, "Score against latency: up and to the left is better.", frontier_svg(table, load)) for load in table.loads),
         *(("latency", load, "Every sample: quartiles, whiskers, outliers.", distribution_svg(table, load)) for load in table.loads),
         *(("score", task, "Scores with their intervals.", task_bars_svg(table, task)) for task in table.tasks),
+        *(("reliability", task, "On the line, answers are right as often as they are said to be.", reliability_svg(table, task)) for task in table.tasks),
     ]  # fmt: skip
     return [
         {
-            "file": f"{kind}-{what}".replace(" ", "-").replace("/", "-"),
+            "file": _file_name(kind, what),
             "title": what,
             "caption": caption,
             "svg": svg,
@@ -124,6 +137,10 @@ def _figures(table: Table) -> list[dict[str, str]]:
         for kind, what, caption, svg in drawn
         if svg is not None
     ]
+
+
+def _file_name(kind: str, what: str) -> str:
+    return f"{kind}-{what}".replace(" ", "-").replace("/", "-")
 
 
 def _render(template: str, facts: dict[str, Any]) -> str:

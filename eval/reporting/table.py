@@ -6,11 +6,11 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Cell, Latency, ScoredRow, Scores, TimedRow
-from hf_albert_plus.eval.metrics import Difference, difference
+from hf_albert_plus.eval.resampling import Difference, difference, rounded
 from hf_albert_plus.eval.scoring import sample
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.glue import TASKS
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import ERRORS, Task
 
 NOT_MEASURED = "not measured"
 # What `albert-plus report --allow-different` may name.
@@ -41,11 +41,17 @@ class Row:
     untimed: tuple[str, ...] = ()
 
     def score(self, task: str) -> float | None:
-        """The task's first metric, in points."""
+        """The task's first metric: points, or an error in the unit of the numbers."""
         return next(iter(self.scores[task].metrics.values())) if task in self.scores else None
 
+    def is_error(self, task: str) -> bool:
+        """Whether less of the task's first metric is better."""
+        return task in self.scores and next(iter(self.scores[task].metrics)) in ERRORS
+
     def mean_score(self, tasks: tuple[str, ...]) -> float | None:
-        """Mean of the tasks' scores, if all of them were measured."""
+        """Mean of the tasks' scores, if all of them were measured, and in points where there are several."""
+        if len(tasks) > 1 and any(self.is_error(task) for task in tasks):
+            return None
         scores = [self.score(task) for task in tasks]
         known = [score for score in scores if score is not None]
         return sum(known) / len(known) if known and len(known) == len(scores) else None
@@ -76,6 +82,10 @@ class Table:
     rows: tuple[Row, ...]
     allowed: tuple[str, ...] = ()
     described: dict[str, Task] = field(default_factory=dict)
+
+    def less_is_better(self, tasks: tuple[str, ...]) -> bool:
+        """Whether a lower mean score of these tasks is the better one."""
+        return any(row.is_error(task) for row in self.rows for task in tasks)
 
     def metrics(self, task: str) -> list[str]:
         return next((list(row.scores[task].metrics) for row in self.rows if task in row.scores), [])
@@ -245,7 +255,7 @@ def _differences(
                 if ours is None or theirs is None:
                     continue
                 of_runs = (sample(row.runs, labels, task), sample(base.runs, labels, task))
-                delta = difference(*of_runs, task, points=round(ours - theirs, 3))
+                delta = difference(*of_runs, task, points=rounded(task.metrics[0], ours - theirs))
                 if delta is not None:
                     differences.setdefault(label, {})[row_name] = delta
     return differences

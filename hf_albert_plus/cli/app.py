@@ -17,6 +17,7 @@ from .exports import export
 from .failures import run_command
 from .main_job import demo, run
 from .reports import card, report
+from .score_calibration import calibrate_scores
 from .servers import capacity, serve
 from .texts import corpus, tokenizer
 from .train import finetune, pretrain
@@ -81,6 +82,11 @@ COMPRESS: list[Verb] = [
         "calibrate",
         calibrate,
         "--model exits --data demo-output/data --task sst2 --max-drop 0.5 --out calibrated",
+    ),
+    (
+        "calibrate-scores",
+        calibrate_scores,
+        "demo-output/models/student-sst2 --data demo-output/data --task sst2 --out trusted",
     ),
 ]
 EXPORT: list[Verb] = [("export", export, "demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported")]

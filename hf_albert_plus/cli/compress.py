@@ -55,7 +55,7 @@ def calibrate(
     start(threads)
     record = calibrate_exits(
         model, data=on.data, task=on.task, output=out, settings=settings,
-        score=logits_scorer_for(on.task), plot=depth_svg,
+        score=logits_scorer_for(on.task, model), plot=depth_svg,
     )  # fmt: skip
     if not as_json:
         _print_exits(record.result, max_drop=settings.max_drop)

@@ -104,6 +104,8 @@ def _save(scores: "Scores", folder: Path, task: "Task") -> None:
 
 
 def _print(scores: "Scores", task: "Task") -> None:
+    from hf_albert_plus.eval.metrics import measure_text
+
     ways = list(dict.fromkeys(way.batching for row in scores.rows for way in row.runs[0].throughput or ()))
     several = any(len(row.runs) > 1 for row in scores.rows)
     has_exits = any(row.runs[0].average_layers is not None for row in scores.rows)
@@ -112,8 +114,9 @@ def _print(scores: "Scores", task: "Task") -> None:
         cells = [row.label, row.task, row.split, str(row.examples)]
         cells += [str(len(row.runs))] if several else []
         for metric in task.metrics:
-            cells += [_points(row.metrics[metric]), *([_range(row.spread[metric])] if several else [])]
-            cells.append(_range(row.intervals[metric]))
+            cells.append(measure_text(metric, row.metrics[metric], decimals=2))
+            cells += [_range(metric, row.spread[metric])] if several else []
+            cells.append(_range(metric, row.intervals[metric]))
         cells += [_layers(row)] if has_exits else []
         cells += [f"{way.sentences_per_s:.0f}" for way in row.runs[0].throughput or ()]
         rows.append(cells)
@@ -133,12 +136,11 @@ def _layers(row: "ScoredRow") -> str:
     return f"{sum(layers) / len(layers):.2f}" if layers else "all"
 
 
-def _points(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"
+def _range(metric: str, interval: list[float] | None) -> str:
+    from hf_albert_plus.eval.metrics import measure_text
 
-
-def _range(interval: list[float] | None) -> str:
-    return "undefined" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
+    bounds = [measure_text(metric, bound, decimals=1) for bound in interval or (None,)]
+    return " to ".join(bounds)
 
 
 @with_settings

@@ -40,7 +40,8 @@ def export(
     scorer, logits_scorer = None, None
     if on is not None:
         settings = replace(settings, data=on.data, task=on.task)
-        scorer, logits_scorer = scorer_for(on.task, on.data, max_length=on.task.max_length), logits_scorer_for(on.task)
+        scorer = scorer_for(on.task, on.data, max_length=on.task.max_length)
+        logits_scorer = logits_scorer_for(on.task, directory)
     record = stage(directory, to=to, output=out, settings=settings, scorer=scorer, logits_scorer=logits_scorer)
     if not as_json:
         for name, facts in record.result["exports"].items():

@@ -23,6 +23,7 @@ from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
 from ..training.finetuning import task_rows
+from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import train
 from .importance import Gates, Site, movement, sites, taylor
 from .settings import PruneSettings, Spread
@@ -107,6 +108,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             checkpoints=directory / CHECKPOINTS,
         )
         smaller = without(classifier, _kept(scores, settings))
+        set_label_thresholds(smaller, rows, tokenizer=tokenizer, task=task)
         smaller.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
         write_task(directory, task, max_length=settings.max_length)

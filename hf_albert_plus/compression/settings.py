@@ -124,6 +124,8 @@ class QatSettings(TrainSettings):
 
 
 Kind = Literal["entropy", "confidence", "patience"]
+# An error in the unit of a task's numbers may be large.
+_LARGEST_DROP = 1e15
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,9 @@ class CalibrateSettings:
         Kind,
         Option("entropy of the classes (FastBERT), confidence in one, or patience: how often it was the same."),
     ] = "entropy"
-    max_drop: Annotated[float, Option("Points of the task's first metric that may be lost.")] = 0.5
+    max_drop: Annotated[
+        float, Option("Points of the task's first metric that may be lost, or in the unit of an error.")
+    ] = 0.5
     folds: Annotated[int, Option("Parts of the rows: each is judged by a threshold that the others found.")] = 5
     split: Annotated[str | None, Option("Rows that were not trained on. Default: the task's validation split.")] = None
     exit_cost: Annotated[
@@ -155,7 +159,7 @@ class CalibrateSettings:
         check_known(self, criterion=get_args(Kind))
         check_values(
             self,
-            ("max_drop", 0 <= self.max_drop <= 100, "from 0 to 100 points", "0.5"),
+            ("max_drop", 0 <= self.max_drop <= _LARGEST_DROP, f"from 0 to {_LARGEST_DROP:,.0f}", "0.5"),
             ("exit_cost", self.exit_cost is None or 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
             ("folds", 2 <= self.folds <= 1000, "from 2 to 1,000", "5"),
             ("batch_size", 1 <= self.batch_size <= 1 << 24, "at least 1 and at most 16,777,216", "64"),

@@ -22,6 +22,7 @@ from ..records.stage import discard, mark, taken_up
 from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import TrainingResult, train
 from ..training.settings import TrainSettings, trains_in_bf16
 from ..weight_files import from_pretrained
@@ -316,7 +317,10 @@ class MethodRun:
         """Saves a classifier of the task; without a task, the masked language model or the encoder."""
         if not processes.is_first():
             return
-        model = student
+        model, data, task = student, self.materials.data, self.materials.task
+        if data is not None and task is not None and task.has_several_labels:
+            rows = task_rows(data, task, tokenizers.rows, max_length=self.settings.max_length)
+            set_label_thresholds(student, rows, tokenizer=tokenizers.rows, task=task)
         if self.materials.task is None and words is not None:
             model = albert_plus_class("ForMaskedLM")(words.config)
             state = words.state_dict()

@@ -11,7 +11,6 @@ from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTr
 from ..checkpoints import check_label_order, open_tokenizer
 from ..config_files import load_config
 from ..errors import InvalidInput
-from ..machine import fastest_device
 from ..model_inputs import reads_token_types
 from ..records import processes
 from ..records.files import writing
@@ -19,6 +18,7 @@ from ..records.progress import track
 from ..records.stage import mark, taken_up
 from ..tasks.rows import load_tokenizer
 from ..tasks.task import Task
+from ..training.row_logits import row_logits
 from ..weight_files import from_pretrained
 from .phase_rows import TEACHER_LOGITS, Collator
 from .phases import Phase
@@ -26,8 +26,8 @@ from .phases import Phase
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Rows of a batch, and of a file.
-_BATCH, _PART = 64, 2048
+# Rows of a file.
+_PART = 2048
 
 
 def check_teacher(source: Any, task: Task, *, name: str) -> None:
@@ -90,7 +90,7 @@ def with_teacher_logits(
         done = files[number].with_suffix(".json")
         if taken_up(done, shape=list[int]) != parts[number]:
             asked = [teacher_rows[row] for row in parts[number]]
-            logits = _logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)
+            logits = row_logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)
             with writing(files[number]) as temporary:
                 save_file({TEACHER_LOGITS: logits}, temporary)
             mark(done, [files[number]], facts=parts[number])
@@ -99,19 +99,6 @@ def with_teacher_logits(
     for part, file in zip(parts, files, strict=True):
         logits[part] = load_file(file)[TEACHER_LOGITS]
     return rows.add_column(TEACHER_LOGITS, logits.tolist())
-
-
-def _logits(teacher: Any, rows: list[dict[str, Any]], collator: Collator, *, use_bf16: bool) -> torch.Tensor:
-    device = fastest_device()
-    teacher = teacher.eval().to(device)
-    answers = []
-    for begin in range(0, len(rows), _BATCH):
-        batch = collator(rows[begin : begin + _BATCH])
-        batch.pop("labels", None)
-        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=use_bf16):
-            answer = teacher(**{name: tensor.to(device) for name, tensor in batch.items()}).logits
-        answers.append(answer.float().cpu())
-    return torch.cat(answers)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from .text_answers import AnswerRule
 # More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
 _CHARACTERS_A_TOKEN = 64
 # From which probability one of several labels is given, where the config does not say.
-_THRESHOLD = 0.5
+DEFAULT_THRESHOLD = 0.5
 
 
 def labels_of(config: Any) -> tuple[str, ...]:
@@ -57,19 +57,19 @@ def label_thresholds_of(config: Any) -> tuple[float, ...]:
             )
         return ()
     if given is None:
-        return (_THRESHOLD,) * config.num_labels
+        return (DEFAULT_THRESHOLD,) * config.num_labels
     if not isinstance(given, list | tuple) or len(given) != config.num_labels:
         raise InvalidInput(
             f"label_thresholds of config.json must be a list with a threshold for each of the {config.num_labels} labels",
             got=f"{len(given)} of them" if isinstance(given, list | tuple) else repr(given),
-            repair=f"give one a label in the order of id2label, or leave them out for {_THRESHOLD} each",
+            repair=f"give one a label in the order of id2label, or leave them out for {DEFAULT_THRESHOLD} each",
         )
     for label, threshold in zip(labels_of(config), given, strict=True):
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < 1:
             raise InvalidInput(
                 f"each of label_thresholds of config.json must be a probability above 0 and below 1, that of {label!r} too",
                 got=repr(threshold),
-                repair=f"use {_THRESHOLD}, or leave them all out",
+                repair=f"use {DEFAULT_THRESHOLD}, or leave them all out",
             )
     return tuple(float(threshold) for threshold in given)
 

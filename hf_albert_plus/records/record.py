@@ -26,7 +26,7 @@ _IDENTITY = "stage.json"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _UNRECORDED = {RECORD, "README.md", CARD, _IDENTITY}
 # Stages that train nothing and carry the record of the training before them.
-_CARRIERS = ("export", "calibrate")
+_CARRIERS = ("export", "calibrate", "calibrate-scores")
 _VERSIONED = (
     "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
 )  # fmt: skip

@@ -17,9 +17,11 @@ _PROBLEMS: dict[Kind, ProblemType] = {
 # Kind -> what it is measured by. The first one is *the* score where nothing else is asked for.
 MEASURES: dict[Kind, tuple[str, ...]] = {
     "classes": ("accuracy", "macro_f1", "weighted_f1", "matthews"),
-    "labels": ("micro_f1", "macro_f1"),
-    "number": ("pearson", "spearman"),
+    "labels": ("micro_f1", "macro_f1", "average_precision"),
+    "number": ("pearson", "spearman", "rmse"),
 }
+# Measures in the unit of the numbers, better the lower. All others are points, better the higher.
+ERRORS = frozenset({"rmse"})
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ class Task:
     def has_several_labels(self) -> bool:
         """Whether any number of labels may hold of a row."""
         return self.kind == "labels"
+
+    @property
+    def is_scored_by_error(self) -> bool:
+        """Whether less of its score is better, which is then in the unit of the numbers."""
+        return self.metrics[0] in ERRORS
 
     @property
     def num_labels(self) -> int:

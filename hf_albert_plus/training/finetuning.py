@@ -17,6 +17,7 @@ from ..tasks.rows import encode, fits_positions, load_tokenizer
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from .label_thresholds import set_label_thresholds
 from .loop import TrainingResult, train
 from .settings import TrainSettings
 
@@ -59,6 +60,7 @@ def fit(
         checkpoint_seconds=checkpoint_seconds,
     )
     if processes.is_first():
+        set_label_thresholds(classifier, rows, tokenizer=tokenizer, task=task)
         classifier.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
         write_task(directory, task, max_length=settings.max_length)

@@ -47,6 +47,7 @@ VERBS = [
     "prune",
     "sparsify",
     "calibrate",
+    "calibrate-scores",
 ]
 # As they were called before they were members of bench.
 HIDDEN = ["bench-pretrain", "bench-serve"]

@@ -9,9 +9,12 @@ import scipy.stats
 import sklearn.metrics
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.metrics import METRICS, Sample, compute_metrics, difference, intervals, predictions, verdict
+from hf_albert_plus.eval.answers import first_metric, predictions, rule_for
+from hf_albert_plus.eval.metrics import METRICS, RANKINGS, compute_metrics
+from hf_albert_plus.eval.resampling import Sample, difference, intervals, verdict
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.glue import TASKS, get_task
+from hf_albert_plus.tasks.task import MEASURES, Task
 
 
 def _independent(predicted, labels, metric):
@@ -22,6 +25,8 @@ def _independent(predicted, labels, metric):
         return 100 * sklearn.metrics.f1_score(labels, predicted, zero_division=0)
     if metric.endswith("_f1"):
         return 100 * sklearn.metrics.f1_score(labels, predicted, average=metric.removesuffix("_f1"), zero_division=0)
+    if metric == "rmse":
+        return sklearn.metrics.root_mean_squared_error(labels, predicted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a single class, a constant side
         if metric == "matthews":
@@ -77,11 +82,11 @@ def test_what_cannot_be_scored_is_refused():
         predictions(numpy.array([[numpy.nan, 1]]), get_task("sst2"))
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", sorted(set(METRICS) - RANKINGS))
 def test_weights_are_repetitions(metric):
     """A metric under weights is that of the examples repeated so often: scikit-learn and scipy see the repeated ones."""
     generator = numpy.random.default_rng(3)
-    regression = metric in ("pearson", "spearman")
+    regression = metric in MEASURES["number"]
     labels = generator.integers(0, 5, 40).astype(float) if regression else generator.integers(0, 2, 40)
     predicted = labels + generator.integers(-1, 2, 40) if regression else generator.integers(0, 2, 40)
     weights = generator.integers(0, 4, (30, 40))
@@ -223,8 +228,6 @@ def test_the_metric_module_loads_offline_with_evaluate(name, tmp_path, monkeypat
 
 
 def _own(kind, count):
-    from hf_albert_plus.tasks.task import MEASURES, Task
-
     labels = tuple(f"label {i}" for i in range(count))
     return Task(name="own", columns=("text",), labels=labels, kind=kind, metrics=MEASURES[kind], epochs=1, batch_size=8)
 
@@ -254,11 +257,74 @@ def test_metrics_of_several_labels_are_scikit_learns():
     labels[:, 8] = 0  # a label that nothing has
     predicted = numpy.where(random.random((200, 9)) < 0.8, labels, 1 - labels)
     predicted[:, 8] = 0
-    ours = compute_metrics(predicted, labels, _own("labels", 9))
+    logits = (random.normal(size=(200, 9)) + 2 * labels).round(1)  # many ties
+    ours = compute_metrics(predicted, labels, _own("labels", 9), logits=logits)
     theirs = {
         f"{how}_f1": 100 * f1_score(labels, predicted, average=how, zero_division=0) for how in ("micro", "macro")
     }
+    theirs["average_precision"] = 100 * _average_precision(logits, labels)
     assert ours == pytest.approx(theirs)
+    assert compute_metrics(predicted, labels, _own("labels", 9))["average_precision"] is None
+    nothing = compute_metrics(predicted, numpy.zeros_like(labels), _own("labels", 9), logits=logits)
+    assert nothing["average_precision"] is None
+
+
+def _average_precision(logits, labels, weights=None):
+    """scikit-learn's, over the labels that a row has."""
+    held = (labels if weights is None else labels[weights > 0]).any(axis=0)
+    return sklearn.metrics.average_precision_score(labels[:, held], logits[:, held], average="macro", sample_weight=weights)  # fmt: skip
+
+
+def test_a_drawn_ranking_is_that_of_weighted_rows():
+    random = numpy.random.default_rng(3)
+    labels = (random.random((70, 6)) < 0.1).astype(int)
+    logits = (random.normal(size=(70, 6)) + labels).round(1)
+    weights = random.multinomial(70, [1 / 70] * 70, size=20).astype(float)
+    found = METRICS["average_precision"](logits, labels, weights)
+    assert found == pytest.approx([100 * _average_precision(logits, labels, line) for line in weights])
+
+
+def test_intervals_of_a_ranking_are_those_of_a_plain_bootstrap():
+    random = numpy.random.default_rng(4)
+    labels = (random.random((120, 4)) < 0.3).astype(int)
+    logits = (random.normal(size=(120, 4)) + labels).round(5)
+    task = _own("labels", 4)
+    predicted = predictions(logits, task)
+    found = intervals(Sample(predicted[None], labels, logits[None]), task)["average_precision"]
+    drawn = [100 * _average_precision(logits[i], labels[i]) for i in random.integers(0, 120, (800, 120))]
+    expected = numpy.percentile(drawn, [2.5, 97.5])
+    assert found == pytest.approx(list(expected), abs=0.15 * numpy.ptp(expected))
+    assert intervals(Sample(predicted[None], labels), task)["average_precision"] is None
+
+
+def test_less_of_an_error_is_better():
+    """The score counts it below 0, the verdict says which way is better, and its interval keeps the digits of a small unit."""
+    random = numpy.random.default_rng(6)
+    task = _own("number", 0).measured_by("rmse")
+    labels = random.normal(size=400) * 1e-4
+    near, far = (labels + random.normal(size=400) * spread * 1e-4 for spread in (0.3, 0.9))
+    errors = [first_metric(said[:, None], labels, task) for said in (near, far)]
+    assert errors == pytest.approx([-(((said - labels) ** 2).mean() ** 0.5) for said in (near, far)])
+    samples = [Sample(said[None], labels) for said in (near, far)]
+    better, worse = difference(*samples, task), difference(*samples[::-1], task)
+    assert (better.verdict, worse.verdict) == ("lower, better", "higher, worse")
+    assert difference(samples[0], samples[0], task).verdict == "within noise"
+    low, high = intervals(samples[1], task)["rmse"]
+    assert low < -errors[1] < high
+    assert high - low < 2e-5
+
+
+def test_own_thresholds_decide_as_in_serving():
+    from hf_albert_plus.engines.classifier_config import answer_rule_of
+    from tests.support.small_models import small_config
+
+    task, thresholds = _own("labels", 3), [0.6, 0.45, 0.35]
+    config = small_config(problem_type=task.problem_type, num_labels=3, label_thresholds=thresholds)
+    logits = numpy.random.default_rng(8).normal(size=(200, 3)).astype(numpy.float32)
+    expected = 1 / (1 + numpy.exp(-logits)) >= thresholds
+    assert (predictions(logits, task, rule=rule_for(task, config)) == expected).all()
+    assert (answer_rule_of(config).decide(logits) == expected).all()
+    assert (predictions(logits, task) == (logits >= 0)).all()
 
 
 @pytest.mark.parametrize("kind", ["classes", "labels"])
@@ -271,7 +337,7 @@ def test_a_drawn_metric_is_that_of_the_drawn_rows(kind):
     most = 4 if kind == "classes" else 2
     labels, predicted = random.integers(most, size=shape), random.integers(most, size=shape)
     weights = random.multinomial(60, [1 / 60] * 60, size=3).astype(float)
-    for name in _own(kind, 5).metrics:
+    for name in set(_own(kind, 5).metrics) - RANKINGS:
         drawn = METRICS[name](predicted, labels, weights)
         for line, value in zip(weights.astype(int), drawn, strict=True):
             rows = numpy.repeat(numpy.arange(60), line)

@@ -35,6 +35,9 @@ VERBS: dict[str, list[str]] = {
     ],
     "prune": [f"--model {{in}}/classifier --examples 8 {_TRAIN}"],
     "calibrate": ["--model {in}/exits --data {in}/glue-sst2 --task sst2 --max-length 16 --threads 1 --out out"],
+    "calibrate-scores": [
+        "{in}/classifier --data {in}/glue-sst2 --task sst2 --max-length 16 --folds 2 --threads 1 --out out"
+    ],
     "sparsify": [f"--model {{in}}/classifier {_TRAIN}"],
     "qat": [
         f"--model {{in}}/classifier {_TRAIN}",

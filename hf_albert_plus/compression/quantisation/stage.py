@@ -15,6 +15,7 @@ from ...tasks.splits import data_parent
 from ...tasks.task import Task
 from ...tasks.task_file import write_task
 from ...training.finetuning import task_rows
+from ...training.label_thresholds import set_label_thresholds
 from ...training.loop import TrainingResult, train
 from ..settings import QatSettings
 from .mixed_bits import bits_under_budget, blocks_of, fake_quantise, measure_curvatures, refuse_impossible, sensitivity
@@ -96,6 +97,9 @@ def qat(
             description=f"train {task.name} in {'/'.join(map(str, settings.bits))} bits",
             checkpoint_seconds=checkpoint_seconds,
         )
+        if processes.is_first():
+            # In the arithmetic that will give the labels.
+            set_label_thresholds(classifier, rows, tokenizer=tokenizer, task=task)
         scheme = fake_quantisation.scheme()
         fake_quantisation.remove()
         if processes.is_first():

@@ -1,0 +1,52 @@
+"""What a classifier of a task predicts from its logits, by the rule that serving has, and how good that is."""
+
+from typing import Any
+
+import numpy
+from transformers import PreTrainedConfig
+
+from hf_albert_plus.engines.classifier_config import DEFAULT_THRESHOLD, label_thresholds_of, problem_type_of
+from hf_albert_plus.engines.text_answers import AnswerRule
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.tasks.task import Task
+
+
+def rule_for(task: Task, config: PreTrainedConfig | None = None) -> AnswerRule:
+    """How logits become predictions of a task.
+
+    Args:
+        config: of the classifier, which may have thresholds of its own for several labels; without it each is a half.
+
+    Raises:
+        InvalidInput: thresholds that do not fit.
+    """
+    thresholds: tuple[float, ...] = ()
+    if task.has_several_labels:
+        knows = config is not None and problem_type_of(config) == task.problem_type
+        thresholds = label_thresholds_of(config) if knows else (DEFAULT_THRESHOLD,) * task.num_labels
+    return AnswerRule(tuple(task.label_names), task.problem_type, thresholds)
+
+
+def predictions(logits: numpy.ndarray, task: Task, *, rule: AnswerRule | None = None) -> numpy.ndarray:
+    """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`; of several labels 1 for each whose
+    probability reaches its threshold and 0 for the others, `[examples, num_labels]`.
+
+    Raises:
+        InvalidInput: logits that are not finite.
+    """
+    if not numpy.isfinite(logits).all():
+        raise InvalidInput(
+            "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
+        )
+    decide = (rule or rule_for(task)).decide
+    return logits[:, 0].astype(float) if decide is None else decide(logits).astype(int)
+
+
+def first_metric(logits: numpy.ndarray, labels: Any, task: Task, *, rule: AnswerRule | None = None) -> float:
+    """The task's score, of which more is better: points of its first metric, 0 where it is not defined. An error counts below 0, as
+    scikit-learn's scorers have it."""
+    predicted = predictions(logits, task, rule=rule)
+    metrics = compute_metrics(predicted, numpy.asarray(labels), task, logits=logits)
+    value = float(metrics[task.metrics[0]] or 0.0)
+    return -value if task.is_scored_by_error else value

@@ -1,0 +1,75 @@
+"""What a report and a card say of the data that a model of one's own task was trained on, as far as records have it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hf_albert_plus.eval.reporting.class_tables import one_line
+from hf_albert_plus.eval.reporting.presentation import Grid
+from hf_albert_plus.eval.reporting.table import Table
+from hf_albert_plus.records.files import check_shape
+from hf_albert_plus.records.record import training_record
+from hf_albert_plus.tasks.inspection import DataFacts
+
+# Classes that are named with their counts.
+_SHOWN = 20
+# Parents that may have been trained on the same data, and were looked at then.
+_TRAINED = ("teacher", "student", "model")
+
+
+def facts_of_data(directory: Path) -> DataFacts | None:
+    """What is in the data that the model in a directory learned from: of its own training's record, or of that of a model behind it that
+    learned from the same data.
+
+    Raises:
+        InvalidInput: a record that says it in another form.
+    """
+    training = training_record(directory)
+    content = training.get("result", {}).get("data")
+    if content is not None:
+        source = str(directory / "record.json")
+        facts: DataFacts = check_shape(
+            json.dumps(content), DataFacts, what="the data of a record", source=source, repair="train the model again"
+        )
+        return facts
+    parents = training.get("parents", {})
+    for name in _TRAINED:
+        behind = Path(parents.get(name, {}).get("path", ""))
+        if name in parents and behind != directory and behind.is_dir():
+            same = training_record(behind).get("parents", {}).get("data", {}).get("sha256")
+            if same is not None and same == parents.get("data", {}).get("sha256"):
+                return facts_of_data(behind)
+    return None
+
+
+def data_sections(table: Table) -> list[dict[str, Any]]:
+    """What a report says of the data of each of one's own tasks, of the first model that has a record of them."""
+    sections = []
+    for task in table.described.values():
+        rows = [row.scores[part] for row in table.rows for part in task.rows if part in row.scores]
+        directories = dict.fromkeys(Path(row.runs[0].directory) for row in rows if row.runtime != "predictions")
+        known = [facts for directory in directories if (facts := facts_of_data(directory)) is not None]
+        if known and not task.benchmark:
+            sections.append({"task": task.name, "grid": data_grid(known[0])})
+    return sections
+
+
+def data_grid(facts: DataFacts) -> Grid:
+    """The facts as names and values."""
+    rows = [[f"rows of {split}", f"{count:,}"] for split, count in facts.rows.items()]
+    if facts.bounds is not None:
+        rows.append(["numbers of the training rows", f"{facts.bounds[0]:g} to {facts.bounds[1]:g}"])
+    if facts.classes:
+        named = [f"{one_line(name)} {count:,}" for name, count in list(facts.classes.items())[:_SHOWN]]
+        more = len(facts.classes) - len(named)
+        rows.append([f"training rows of the {len(facts.classes):,} classes", ", ".join(named) + (f" and {more:,} more" if more else "")])  # fmt: skip
+    if facts.without_label:
+        rows.append(["training rows without a label", f"{facts.without_label:,}"])
+    rows += [[f"empty texts in {split}", f"{count:,}"] for split, count in facts.empty_texts.items() if count]
+    rows += [
+        [f"rows of {split} whose text is a training row's", f"{count:,}"] for split, count in facts.repeated.items()
+    ]
+    rows.append(["texts with several different labels", f"{facts.contradictions:,}"])
+    if facts.cut is not None:
+        rows.append([f"texts longer than {facts.max_length} tokens", f"{100 * facts.cut:.1f} %"])
+    return ["of the data", ""], rows

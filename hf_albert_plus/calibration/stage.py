@@ -1,0 +1,158 @@
+"""The stage that makes probabilities worth more: a classifier in, the same with its last layer divided by a temperature out."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+from transformers import DataCollatorWithPadding
+
+from ..checkpoints import copy_model, load_classifier
+from ..compression.exits.stage import exit_logits
+from ..engines.classifier_config import answer_rule_of
+from ..errors import InvalidInput
+from ..records.files import SCHEME
+from ..records.record import Record, carried_record, parent
+from ..records.stage import run_stage
+from ..tasks.splits import data_parent
+from ..tasks.task import Task
+from ..tasks.task_file import write_task
+from ..training.finetuning import task_rows
+from ..training.row_logits import row_logits
+from .settings import CalibrateScoresSettings
+from .temperatures import Temperature, cross_fit, moved_threshold
+
+# Rows of a batch of a model with exits.
+_BATCH = 64
+# Criteria of exits whose thresholds are of probabilities.
+_OF_PROBABILITIES = ("entropy", "confidence")
+
+
+@dataclass(frozen=True)
+class ScoreCalibrationResult:
+    """What came out of calibrating scores, as a record has it.
+
+    Attributes:
+        rows: that the temperatures were found on.
+        temperatures: layer -> its temperature, an exit's or the last layer's.
+        label_thresholds: of several labels, moved so that the same rows reach them; None where there are none of the model's own.
+        lost_exit_threshold: whether a threshold of exits was left out, as it was one of other probabilities.
+        parameters: of the classifier.
+        trained: the record of the training behind the model, None without one.
+    """
+
+    rows: int
+    temperatures: dict[str, Temperature]
+    label_thresholds: list[float] | None
+    lost_exit_threshold: bool
+    parameters: int
+    trained: dict[str, Any] | None
+
+
+def calibrate_scores(
+    model: Path, *, data: str, task: Task, output: Path, settings: CalibrateScoresSettings | None = None
+) -> Record:
+    """Finds one temperature and divides the last layer's weights and bias by it, so that every export has it. What is predicted stays as
+    it is. Exits that have classifiers of their own have temperatures of their own.
+
+    Args:
+        model: directory of a classifier.
+
+    Raises:
+        InvalidInput: a task with numbers, too few rows, a model that was trained for few bits, or one without a linear last layer.
+    """
+    chosen = settings or CalibrateScoresSettings()
+    if task.is_regression:
+        raise InvalidInput(
+            f"scores are calibrated where there are labels, and {task.name} has numbers",
+            got=task.kind,
+            repair="leave it as it is: a number has no probability",
+        )
+
+    def work(directory: Path) -> dict[str, Any]:
+        if (model / SCHEME).is_file():
+            raise InvalidInput(
+                "--model must not be trained for few bits: its last layer lies on a grid",
+                got=f"{model} with {SCHEME}",
+                repair="calibrate the scores of a model that was not",
+            )
+        classifier: Any = load_classifier(model, option="--model", task=task).eval()
+        config, rule = classifier.config, answer_rule_of(classifier.config)
+        layers = _last_layers(classifier, model)
+        split = chosen.split or next(iter(task.rows.values()))
+        tokenizer, rows = task_rows(model, config, data=data, task=task, max_length=chosen.max_length, split=split)
+        rows = rows.select(numpy.argsort(rows["length"][:], kind="stable"))
+        labels = numpy.asarray(rows["labels"][:]).astype(int)
+        logits_JNC = _logits(classifier, rows, tokenizer, count=len(layers))
+        found = {
+            name: cross_fit(logits_NC, labels, rule, folds=chosen.folds, seed=chosen.seed)
+            for name, logits_NC in zip(layers, logits_JNC, strict=True)
+        }
+        copy_model(model, directory)
+        for name, layer in layers.items():
+            _divide(layer, found[name].temperature)
+        last = list(found.values())[-1].temperature
+        thresholds = getattr(config, "label_thresholds", None)
+        if thresholds is not None:
+            config.label_thresholds = [moved_threshold(threshold, last) for threshold in thresholds]
+        loses = getattr(config, "exit_threshold", None) is not None and config.exit_criterion in _OF_PROBABILITIES
+        if loses:
+            config.exit_threshold = None
+        classifier.to("cpu").save_pretrained(directory)
+        write_task(directory, task, max_length=chosen.max_length)
+        return asdict(
+            ScoreCalibrationResult(
+                rows=len(labels),
+                temperatures=found,
+                label_thresholds=None if thresholds is None else config.label_thresholds,
+                lost_exit_threshold=loses,
+                parameters=classifier.num_parameters(),
+                trained=carried_record(model),
+            )
+        )
+
+    return run_stage(
+        "calibrate-scores",
+        output,
+        settings={**task.settings, **asdict(chosen)},
+        parents={"model": parent(model), "data": data_parent(data, task)},
+        work=work,
+    )
+
+
+def _last_layers(classifier: Any, model: Path) -> dict[str, nn.Linear]:
+    """The layers that give logits, by the depth that they follow: of every exit that has its own, and the last.
+
+    Raises:
+        InvalidInput: a classifier that ends in no linear layer.
+    """
+    head = getattr(classifier, "classifier", None)
+    last = getattr(head, "out_proj", head)
+    if not isinstance(last, nn.Linear) or last.out_features != classifier.num_labels:
+        raise InvalidInput(
+            "--model must be a classifier that ends in a linear layer, `classifier` or `classifier.out_proj`",
+            got=f"{type(classifier).__name__} in {model}",
+            repair="distil it into a student: albert-plus distill",
+        )
+    depths = getattr(classifier.config, "exit_layers", None) or ()
+    exits = {str(depth): each.classifier for depth, each in zip(depths, getattr(classifier, "exits", ()), strict=False)}
+    return {**exits, "last": last}
+
+
+def _logits(classifier: Any, rows: Any, tokenizer: Any, *, count: int) -> numpy.ndarray:
+    """What every layer that gives logits says of every row, `[J, N, C]`."""
+    if count > 1:
+        bare = rows.remove_columns(["labels", "length"])
+        exits_JNC: numpy.ndarray = exit_logits(classifier, bare, tokenizer, _BATCH).numpy()
+        return exits_JNC
+    logits_NC: numpy.ndarray = row_logits(classifier, rows.to_list(), DataCollatorWithPadding(tokenizer)).numpy()
+    return logits_NC[None]
+
+
+@torch.no_grad()
+def _divide(layer: nn.Linear, temperature: float) -> None:
+    layer.weight.div_(temperature)
+    if layer.bias is not None:
+        layer.bias.div_(temperature)
