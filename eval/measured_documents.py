@@ -31,6 +31,8 @@ Measure = Size
 MeasureInterval = Annotated[list[Measure], Field(min_length=2, max_length=2)]
 Ratios = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 Metrics = Annotated[dict[str, Measure | None], Field(min_length=1)]
+# Runtimes of rows that no engine runs: a file of predictions, and a classifier of the floor.
+PREDICTIONS, FLOOR = "predictions", "floor"
 # It becomes a part of file names.
 Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 PathText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
@@ -111,6 +113,7 @@ class ScoredRun:
     Attributes:
         seconds: median of the first way of batching; None of a file of predictions, as `throughput`.
         metrics: name -> points, or an error in the unit of the numbers; None where it is undefined.
+        file_bytes: of a classifier of the floor, which nothing else measures.
         predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
         logits: of several labels, a list a row; None of a file of predictions.
         classes, confusions, reliability: of a task of one's own, where it has them.
@@ -124,6 +127,7 @@ class ScoredRun:
     throughput: list[BatchingPace] | None = field(default=None, metadata=IF_KNOWN)
     model_sha256: str
     architecture_sha256: str
+    file_bytes: Count | None = field(default=None, metadata=IF_KNOWN)
     predictions: list[Size | list[Count]]
     logits: list[list[Size]] | None = field(default=None, metadata=IF_KNOWN)
     classes: list[ClassScore] | None = field(default=None, metadata=IF_KNOWN)

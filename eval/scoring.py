@@ -18,7 +18,15 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.answers import first_metric, predictions, rule_for
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
 from hf_albert_plus.eval.class_scores import class_scores, confusions
-from hf_albert_plus.eval.measured_documents import BatchingPace, Environment, ScoredRow, ScoredRun, Scores, to_json
+from hf_albert_plus.eval.measured_documents import (
+    PREDICTIONS,
+    BatchingPace,
+    Environment,
+    ScoredRow,
+    ScoredRun,
+    Scores,
+    to_json,
+)
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers, from_numbers, read_predictions
 from hf_albert_plus.eval.resampling import Sample, intervals
@@ -133,10 +141,10 @@ def score_targets(
     named = {target.label: target for target in reversed(targets)}
     references = {row_name: numpy.asarray(split["label"]) for row_name, split in splits.items()}
     rows = [
-        _scored_row(of_label, references[row_name], task, row_name, label=label, name=named[label].name, runtime=named[label].runtime)
+        scored_row(of_label, references[row_name], task, row_name, label=label, name=named[label].name, runtime=named[label].runtime)
         for (label, row_name), of_label in runs.items()
     ]  # fmt: skip
-    return _document(task, data, references, rows, max_length=settings.max_length, threads=threads)
+    return scores_document(task, data, references, rows, max_length=settings.max_length, threads=threads)
 
 
 def _check_classifiers(targets: list[Target], task: Task, *, max_length: int) -> None:
@@ -165,8 +173,7 @@ def _scored_run(
     """The run of a target, from its outputs and the seconds of each way of batching, the first way's outputs being those."""
     rule = rule_for(task, engine.config)
     predicted = predictions(outputs.logits, task, rule=rule)
-    # Whatever is computed of a document's logits is computed of those that it holds.
-    logits = outputs.logits.astype(float).round(_DECIMALS) if task.has_several_labels else None
+    logits = rounded_logits(outputs.logits, task)
     return ScoredRun(
         directory=str(target.directory),
         seed=training_record(target.directory).get("settings", {}).get("seed"),
@@ -184,12 +191,17 @@ def _scored_run(
         architecture_sha256=architecture_hash(engine),
         predictions=as_numbers(predicted, task),
         logits=None if logits is None else logits.tolist(),
-        **_details(predicted, labels, task, probabilities=rule.scores(outputs.logits) if rule.decides else None),
+        **details_of(predicted, labels, task, probabilities=rule.scores(outputs.logits) if rule.decides else None),
         average_layers=None if outputs.layers is None else round(float(outputs.layers.mean()), 4),
     )
 
 
-def _details(
+def rounded_logits(logits: numpy.ndarray, task: Task) -> numpy.ndarray | None:
+    """The logits that a document holds, which whatever it says of them is computed of; None of a task without several labels."""
+    return logits.astype(float).round(_DECIMALS) if task.has_several_labels else None
+
+
+def details_of(
     predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, probabilities: numpy.ndarray | None = None
 ) -> dict[str, Any]:
     """What a run of a task of one's own has of its classes and of its probabilities."""
@@ -226,13 +238,13 @@ def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -
             model_sha256=file_sha256(path),
             architecture_sha256="",
             predictions=as_numbers(predicted, task),
-            **_details(predicted, labels, task),
+            **details_of(predicted, labels, task),
         )
-        rows.append(_scored_row([run], labels, task, row_name, label=path.stem, name=path.stem, runtime="predictions"))
-    return _document(task, data, references, rows, max_length=None, threads=None)
+        rows.append(scored_row([run], labels, task, row_name, label=path.stem, name=path.stem, runtime=PREDICTIONS))
+    return scores_document(task, data, references, rows, max_length=None, threads=None)
 
 
-def _scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_name: str, **named: str) -> ScoredRow:
+def scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_name: str, **named: str) -> ScoredRow:
     """A row with the median, the range and the interval of each metric over its runs."""
     values = {name: [run.metrics[name] for run in runs] for name in task.metrics}
     known = {name: [value for value in of_runs if value is not None] for name, of_runs in values.items()}
@@ -261,7 +273,7 @@ def sample(runs: list[ScoredRun], labels: list[Any], task: Task) -> Sample:
     )
 
 
-def _document(
+def scores_document(
     task: Task,
     data: str,
     references: dict[str, numpy.ndarray],

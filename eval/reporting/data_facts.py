@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hf_albert_plus.eval.measured_documents import FLOOR, PREDICTIONS
 from hf_albert_plus.eval.reporting.class_tables import one_line
 from hf_albert_plus.eval.reporting.presentation import Grid
 from hf_albert_plus.eval.reporting.table import Table
@@ -47,7 +48,9 @@ def data_sections(table: Table) -> list[dict[str, Any]]:
     sections = []
     for task in table.described.values():
         rows = [row.scores[part] for row in table.rows for part in task.rows if part in row.scores]
-        directories = dict.fromkeys(Path(row.runs[0].directory) for row in rows if row.runtime != "predictions")
+        directories = dict.fromkeys(
+            Path(row.runs[0].directory) for row in rows if row.runtime not in (PREDICTIONS, FLOOR)
+        )
         known = [facts for directory in directories if (facts := facts_of_data(directory)) is not None]
         if known and not task.benchmark:
             sections.append({"task": task.name, "grid": data_grid(known[0])})

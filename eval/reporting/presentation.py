@@ -8,6 +8,7 @@ from typing import Any
 from hf_albert_plus.bootstrap import LEVEL
 from hf_albert_plus.eval.measured_documents import Cell, Scores, to_json
 from hf_albert_plus.eval.metrics import measure_text
+from hf_albert_plus.eval.reporting.floor_notes import floor_notes
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.task import ERRORS
@@ -238,6 +239,7 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
     }
     if others:
         lines.append(f"Rows that were scored, of those that GLUE has: {', '.join(others)}.")
+    lines += floor_notes(table)
     lines += _untimed_notes(table)
     lines += [f"Joined on request: {words}." for words in table.allowed]
     lines += [

@@ -4,7 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.measured_documents import Latency, Scores, read_latency, read_scores, to_json
+from hf_albert_plus.eval.measured_documents import (
+    FLOOR,
+    PREDICTIONS,
+    Latency,
+    Scores,
+    read_latency,
+    read_scores,
+    to_json,
+)
 from hf_albert_plus.eval.reporting import presentation
 from hf_albert_plus.eval.reporting.card import card_facts, render_card
 from hf_albert_plus.eval.reporting.class_tables import class_sections
@@ -77,7 +85,7 @@ def scored_models(table: Table) -> list[tuple[str, str]]:
         (row.name, task.name)
         for task in table.described.values()
         for row in table.rows
-        if row.runtime != "predictions" and any(part in row.scores for part in task.rows)
+        if row.runtime not in (PREDICTIONS, FLOOR) and any(part in row.scores for part in task.rows)
     ]
     return list(dict.fromkeys(models))
 

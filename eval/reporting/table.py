@@ -138,7 +138,7 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
                 label=label,
                 name=named[label][0],
                 runtime=named[label][1],
-                sizes=_sizes(timed[label]) if label in timed else {},
+                sizes=_sizes(timed[label]) if label in timed else _floor_sizes(scored[label]),
                 scores=scored.get(label, {}),
                 differences=differences.get(label, {}),
                 timings=timed[label].loads if label in timed else {},
@@ -174,6 +174,12 @@ def _described(scores: list[Scores]) -> dict[str, Task]:
 def _sizes(row: TimedRow) -> dict[str, Any]:
     """The sizes that were measured."""
     return {name: getattr(row, name) for name in _SIZES if getattr(row, name) is not None}
+
+
+def _floor_sizes(scores: dict[str, ScoredRow]) -> dict[str, Any]:
+    """The size of what is not timed but by its scoring."""
+    known = [run.file_bytes for row in scores.values() for run in row.runs if run.file_bytes is not None]
+    return {"file_bytes": known[0]} if known else {}
 
 
 def _timing_of(score: ScoredRow, timed: dict[str, TimedRow]) -> tuple[str, bool]:

@@ -68,7 +68,8 @@ def run_pipeline(
 
     Args:
         teacher: directory or Hub id of a pretrained encoder.
-        out: gets `trained/ROLE-TASK`, `models/ROLE-TASK` (with their exports), `scores/TASK`, `latency` and `report`.
+        out: gets `trained/ROLE-TASK`, `models/ROLE-TASK` (with their exports), `scores/TASK`, `floor/TASK` where there is one, `latency` and
+            `report`.
         stop_after: the last of `STAGES` to run.
 
     Returns:
@@ -77,17 +78,20 @@ def run_pipeline(
     chosen = [get_task(name) for name in tasks]
     _check_before_training(teacher, data=data, tasks=chosen, settings=settings)
     last = stage_index(stop_after)
+    floors = sum(settings.has_floor(task) for task in chosen)
     run = _Run(
         teacher=teacher,
         data=data,
         out=out,
         settings=settings,
         threads=threads,
-        steps=steps or StageCounter(5 * len(chosen) + 2),
+        steps=steps or StageCounter(5 * len(chosen) + floors + 2),
     )
     for task in chosen:
         for stage in (run.finetune, run.distill, run.export, run.score)[: max(0, last - 1)]:
             stage(task)
+        if last >= STAGES.index("eval") and settings.has_floor(task):
+            run.floor(task)
     if last >= STAGES.index("bench"):
         run.bench(chosen[0])
     if last < STAGES.index("report"):
@@ -206,6 +210,12 @@ class _Run:
         )
         self.steps.run(f"score on {task.name}", stage)
 
+    def floor(self, task: Task) -> None:
+        from hf_albert_plus.eval.floor.stage import floor
+
+        stage = partial(floor, data=self.data, task=task, teacher=self.teacher, output=self.out / "floor" / task.name)
+        self.steps.run(f"the floor of {task.name}", stage)
+
     def bench(self, task: Task) -> None:
         """Times the models of one task: those of the others differ in their classifier alone."""
         from hf_albert_plus.eval.latency.bench import bench
@@ -230,6 +240,7 @@ class _Run:
         from hf_albert_plus.eval.reporting.table import build_table
 
         scores = [self.out / "scores" / task.name / "scores.json" for task in tasks]
+        scores += [self.out / "floor" / task.name / "scores.json" for task in tasks if self.settings.has_floor(task)]
         latency = self.out / "latency" / "latency.json"
         output = self.out / "report"
         stage = partial(report, scores, bench=latency, output=output, title="Speedup table", data_name=data_name)

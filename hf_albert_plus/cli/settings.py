@@ -27,6 +27,7 @@ class RunSettings:
     learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = TrainSettings.learning_rate
     student_learning_rate: Annotated[float | None, Option("Default: the method's.")] = None
     max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = TrainSettings.max_length
+    floor: Annotated[bool | None, Option("Also classifiers without an encoder. Default: for your own data.")] = None
     shapes: Annotated[str, Option("Shapes to time, BATCHxLENGTH.")] = "1x16,8x128"
     bench_seconds: Annotated[float, Option("Least measured time for each row and shape.", name="--seconds")] = 3.0
     precision: Annotated[
@@ -44,6 +45,10 @@ class RunSettings:
     @property
     def architecture(self) -> StudentSettings:
         return StudentSettings(self.student, self.overrides)
+
+    def has_floor(self, task: Task) -> bool:
+        """Whether a task's table has a floor."""
+        return not task.benchmark if self.floor is None else self.floor
 
     def training(self, task: Task) -> TrainSettings:
         """Of a teacher; a student has its method's own epochs and rate."""

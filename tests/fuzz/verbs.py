@@ -33,6 +33,10 @@ VERBS: dict[str, list[str]] = {
     "augment": [
         "--data {in}/glue-sst2 --task sst2 --masked-lm {in}/masked-lm --word-vectors {in}/vectors.txt --copies 1 --threads 1 --out out"
     ],
+    "floor": [
+        "--data {in}/glue-sst2 --task sst2 --teacher {in}/encoder --threads 1 --out out",
+        "--data {in}/rows.parquet --text-column sentence --label-column label --threads 1 --out out",
+    ],
     "prune": [f"--model {{in}}/classifier --examples 8 {_TRAIN}"],
     "calibrate": ["--model {in}/exits --data {in}/glue-sst2 --task sst2 --max-length 16 --threads 1 --out out"],
     "calibrate-scores": [

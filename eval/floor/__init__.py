@@ -1,0 +1,1 @@
+"""The floor of a table: classifiers without an encoder, a hundred times as fast, which say what an encoder is worth."""

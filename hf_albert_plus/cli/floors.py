@@ -1,0 +1,52 @@
+"""The verb that says what a task gives without an encoder."""
+
+from typing import Annotated
+
+import typer
+
+from ..hub_connection import check_model
+from . import options as o
+from .console import print_json, print_rows, start
+from .settings_options import with_settings
+from .task_options import Learned
+
+
+@with_settings
+def floor(
+    on: Learned,
+    out: o.Out,
+    teacher: Annotated[
+        str | None,
+        typer.Option(help="Directory or Hub id of an encoder, whose vectors of single tokens make the second row."),
+    ] = None,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Fit, score and time classifiers without an encoder: TF-IDF and, with a teacher, static embeddings.
+
+    What an encoder is worth is what it scores above them. OUT/scores.json is one of a report's --scores.
+    """
+    if teacher is not None:
+        check_model(teacher, option="--teacher")
+    start(threads)
+    from hf_albert_plus.eval.floor.stage import floor as stage
+    from hf_albert_plus.eval.measured_documents import read_scores
+    from hf_albert_plus.eval.reporting.presentation import interval_text
+    from hf_albert_plus.eval.scoring import SCORES
+
+    record = stage(data=on.data, task=on.task, output=out, teacher=teacher)
+    scores = read_scores(out / SCORES)
+    if as_json:
+        print_json({"out": str(out), "reused": record.reused, "result": record.result})
+        return
+    cells = []
+    for row in scores.rows:
+        run = row.runs[0]
+        pace = (run.throughput or [])[0]
+        texts = [interval_text(name, row.metrics[name], row.intervals[name]) for name in on.task.metrics]
+        cells.append(
+            [row.label, row.split, *texts, f"{(run.file_bytes or 0) / 1e6:.1f}", f"{pace.sentences_per_s:,.0f}"]
+        )
+    header = ["model", "split", *on.task.metrics, "MB", "sentences/s"]
+    print_rows(header, cells, title=f"the floor of {on.task.name}, from text to answer")
+    typer.echo(str(out))
