@@ -74,11 +74,11 @@ def calibrate_scores(
     def work(directory: Path) -> dict[str, Any]:
         if (model / SCHEME).is_file():
             raise InvalidInput(
-                "--model must not be trained for few bits: its last layer lies on a grid",
+                "DIR must not be trained for few bits: its last layer lies on a grid",
                 got=f"{model} with {SCHEME}",
                 repair="calibrate the scores of a model that was not",
             )
-        classifier: Any = load_classifier(model, option="--model", task=task).eval()
+        classifier: Any = load_classifier(model, option="DIR", task=task).eval()
         config, rule = classifier.config, answer_rule_of(classifier.config)
         layers = _last_layers(classifier, model)
         split = chosen.split or next(iter(task.rows.values()))
@@ -132,7 +132,7 @@ def _last_layers(classifier: Any, model: Path) -> dict[str, nn.Linear]:
     last = getattr(head, "out_proj", head)
     if not isinstance(last, nn.Linear) or last.out_features != classifier.num_labels:
         raise InvalidInput(
-            "--model must be a classifier that ends in a linear layer, `classifier` or `classifier.out_proj`",
+            "DIR must be a classifier that ends in a linear layer, `classifier` or `classifier.out_proj`",
             got=f"{type(classifier).__name__} in {model}",
             repair="distil it into a student: albert-plus distill",
         )

@@ -350,3 +350,25 @@ def test_label_sets_come_back_from_a_document():
     task, rows = _own("labels", 3), numpy.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
     assert as_numbers(rows, task) == [[0, 2], [], [1]]
     assert (from_numbers([[0, 2], [], [1]], task) == rows).all()
+
+
+@pytest.mark.parametrize(("noise", "leaves"), [(0.05, True), (0.6, False)])
+def test_exits_lose_what_an_error_grows_by(noise, leaves):
+    """Rows may leave at an exit whose error is greater by less than `max_drop`, in the unit of the numbers."""
+    import torch
+
+    from hf_albert_plus.compression.exits.thresholds import calibrate
+    from hf_albert_plus.eval.scoring import logits_scorer_for
+
+    random = numpy.random.default_rng(9)
+    labels = random.normal(size=300)
+    said = [labels + random.normal(size=300) * spread for spread in (noise, noise, 0.01)]
+    logits_JBC = torch.tensor(numpy.stack(said))[..., None]
+    score = logits_scorer_for(_own("number", 0).measured_by("rmse"))
+    found = calibrate(
+        logits_JBC, layers=(1, 2, 3), kind="patience", score=lambda logits: score(logits, labels.tolist()), max_drop=0.1,
+        exit_costs=[0, 0],
+    )  # fmt: skip
+    assert found.full_score == pytest.approx(-(((said[2] - labels) ** 2).mean() ** 0.5))
+    assert found.full_score - found.best.score <= 0.1 + 1e-9
+    assert (found.best.average_layers < 3) == leaves
