@@ -16,6 +16,7 @@ from .errors import InvalidInput, first_line
 from .heads import architecture_of, auto_class, head_of, is_classifier
 from .hub_connection import check_source
 from .records.files import SCHEME, read_json, write_json
+from .records.progress import say
 from .records.record import RECORD
 from .tasks.task import Task
 from .twin_albert_plus import AlbertPlusTwinModel
@@ -115,6 +116,35 @@ def check_label_order(config: PreTrainedConfig, task: Task, *, option: str) -> N
             got=", ".join(names),
             repair="permute its classifier's rows and id2label",
         )
+
+
+def check_label_names(config: PreTrainedConfig, task: Task, *, option: str, source: str) -> None:
+    """Refuses a classifier of as many labels as a task of one's own, but of others. One whose labels have no names is taken to have
+    the task's, in its order, and that is said.
+
+    Raises:
+        InvalidInput: labels that differ.
+    """
+    if task.benchmark or task.is_regression:
+        return
+    names = label_names_of(config)
+    if not names:
+        say(f"the labels of {source} have no names: they are taken to be {', '.join(task.labels[:5])}, … in this order")
+        return
+    others = sorted({name.lower() for name in names} - {name.lower() for name in task.labels})
+    if others:
+        raise InvalidInput(
+            f"{option} must have the labels of {task.name}",
+            got=f"{source} with {', '.join(map(repr, others[:3]))}, which no training row has",
+            repair="rename its id2label or the labels of the data, so that they are the same",
+        )
+
+
+def label_names_of(config: PreTrainedConfig) -> list[str]:
+    """The names of a classifier's labels in the order of their ids; none where they are transformers' LABEL_0, LABEL_1, …"""
+    id2label: Any = config.id2label
+    names = [str(id2label[i]) for i in sorted(id2label)]
+    return [] if names == [f"LABEL_{i}" for i in range(len(names))] else names
 
 
 def load_classifier(

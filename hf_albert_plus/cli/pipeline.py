@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..checkpoints import check_label_names
 from ..config_files import load_config
 from ..distillation.checks import check_phase, check_words
 from ..distillation.methods import get_method
@@ -19,6 +20,7 @@ from ..tasks.glue import get_task
 from ..tasks.rows import fits_positions
 from ..tasks.splits import evaluated_splits, load_split
 from ..tasks.task import Task
+from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
 from .console import notes, printable
 from .settings import RunSettings
@@ -86,6 +88,7 @@ def run_pipeline(
         settings=settings,
         threads=threads,
         steps=steps or StageCounter(5 * len(chosen) + floors + 2),
+        count=len(chosen),
     )
     for task in chosen:
         for stage in (run.finetune, run.distill, run.export, run.score)[: max(0, last - 1)]:
@@ -118,6 +121,9 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
         settings.training(task)
+        if is_trained_for(source, task, alone=len(tasks) == 1):
+            check_label_names(source, task, option="--teacher", source=teacher)
+            _refuse_pooling(teacher, settings)
         how = settings.distillation(task, encoder=teacher)
         for phase in how.chosen(Layers(student.num_hidden_layers, source.num_hidden_layers)):
             check_words(phase, teacher, source)
@@ -125,6 +131,15 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
                 check_phase(phase, student=student, teacher=source)
         for split in ("train", *evaluated_splits(data, task).values()):
             load_split(data, task, split)
+
+
+def _refuse_pooling(teacher: str, settings: RunSettings) -> None:
+    if settings.pooling is not None:
+        raise InvalidInput(
+            "--pooling is for the new classifier of an encoder",
+            got=f"--pooling {settings.pooling} for {teacher}, which is a classifier",
+            repair="leave it out, or start from the encoder that it was fine-tuned from",
+        )
 
 
 def stage_index(name: str | None) -> int:
@@ -150,6 +165,7 @@ class _Run:
     settings: RunSettings
     threads: int | None
     steps: StageCounter
+    count: int
 
     def trained(self, role: str, task: Task) -> Path:
         return self.out / "trained" / f"{role}-{task.name}"
@@ -163,6 +179,13 @@ class _Run:
         return [Target(role, self.model(role, task), runtime) for role in ROLES for runtime in ("torch", *EXPORTED)]
 
     def finetune(self, task: Task) -> None:
+        """Makes the teacher: a classifier that is trained for the task already stays as it is."""
+        if self.adopts(task):
+            output, length = self.trained("teacher", task), self.settings.max_length
+            stage = partial(adopt, self.teacher, task=task, output=output, max_length=length)
+            self.steps.run(f"take the teacher as it is, a classifier of {task.name} already", stage)
+            return
+
         def stage() -> Record:
             return finetune(
                 self.teacher,
@@ -174,6 +197,9 @@ class _Run:
             )
 
         self.steps.run(f"fine-tune the teacher on {task.name}", stage)
+
+    def adopts(self, task: Task) -> bool:
+        return is_trained_for(load_config(self.teacher, option="--teacher"), task, alone=self.count == 1)
 
     def distill(self, task: Task) -> None:
         def stage() -> Record:

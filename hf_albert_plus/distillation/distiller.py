@@ -96,7 +96,8 @@ class Distiller(nn.Module):
                 taught = capture(self.teacher, _read_by(self.teacher, columns), needs=self.phase.of_teacher)
             teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
-        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths)
+        several = getattr(self.student.config, "problem_type", None) == "multi_label_classification"
+        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths, several)
 
     def describe(self) -> dict[str, Any]:
         """What a record says of it beside its phase."""

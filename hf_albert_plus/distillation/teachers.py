@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..checkpoints import check_label_order, open_tokenizer
+from ..checkpoints import check_label_names, check_label_order, open_tokenizer
 from ..config_files import load_config
 from ..errors import InvalidInput
 from ..model_inputs import reads_token_types
@@ -40,9 +40,10 @@ def check_teacher(source: Any, task: Task, *, name: str) -> None:
         raise InvalidInput(
             f"--teacher must be a classifier with the {task.num_labels} labels of {task.name}",
             got=f"{name} with {source.num_labels} labels",
-            repair=f"fine-tune it first: albert-plus finetune --model {name} --task {task.name} …",
+            repair=f"fine-tune it first: albert-plus finetune --model {name} {f'--task {task.name}' if task.benchmark else '--data …'} …",
         )
     check_label_order(source, task, option="--teacher")
+    check_label_names(source, task, option="--teacher", source=name)
 
 
 def text_teacher(source: str, phase: Phase) -> PreTrainedModel:

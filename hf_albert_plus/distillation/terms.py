@@ -22,6 +22,7 @@ class Batch:
         layers: the teacher's layer, from 1, for each of the student's.
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
         depths: the layers, from 1, that the student's exits and its classifier follow.
+        has_several_labels: whether any number of labels may hold of a row.
     """
 
     student: Capture
@@ -32,6 +33,11 @@ class Batch:
     layers: tuple[int, ...]
     projections: Any
     depths: tuple[int, ...]
+    has_several_labels: bool = False
+
+    def classes(self, logits_BC: torch.Tensor) -> torch.Tensor:
+        """Logits of classes that exclude each other: those of several labels one by one."""
+        return losses.binary_logits(logits_BC) if self.has_several_labels else logits_BC
 
     @property
     def taught(self) -> Capture:
@@ -82,12 +88,13 @@ class Labels(Term):
 
 @dataclass(frozen=True)
 class SoftTargets(Term):
-    """T²·KL(teacher ‖ student) of the classes at temperature T (Hinton et al. 2015)."""
+    """T²·KL(teacher ‖ student) of the classes, or of each of several labels, at temperature T (Hinton et al. 2015)."""
 
     temperature: float = 1.0
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        return losses.soft_target_loss(batch.student.logits, batch.teacher_logits, temperature=self.temperature)
+        student, teacher = batch.classes(batch.student.logits), batch.classes(batch.teacher_logits)
+        return losses.soft_target_loss(student, teacher, temperature=self.temperature)
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,8 @@ class SoftCrossEntropy(Term):
     temperature: float = 1.0
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        return losses.soft_cross_entropy_loss(batch.student.logits, batch.teacher_logits, temperature=self.temperature)
+        student, teacher = batch.classes(batch.student.logits), batch.classes(batch.teacher_logits)
+        return losses.soft_cross_entropy_loss(student, teacher, temperature=self.temperature)
 
 
 @dataclass(frozen=True)
@@ -302,9 +310,8 @@ class Exits(Term):
     of_teacher = frozenset()
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        return losses.self_distillation_loss(
-            [logits.float() for logits in batch.student.output.exit_logits], batch.student.logits
-        )
+        exits = [batch.classes(logits.float()) for logits in batch.student.output.exit_logits]
+        return losses.self_distillation_loss(exits, batch.classes(batch.student.logits))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from .parameter_pairs import ParameterPairs
 DIRECTIONS = ("both", "up", "down")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DualBatch(Batch):
     """What the terms of dual training see beside the student's side.
 

@@ -19,13 +19,14 @@ from .reductions import mean_over_tokens
 from .relations import relation_loss, split_heads
 from .self_distillation import self_distillation_loss
 from .shared_projections import down_projection_loss, up_projection_loss
-from .soft_targets import soft_cross_entropy_loss, soft_target_loss, token_soft_target_loss
+from .soft_targets import binary_logits, soft_cross_entropy_loss, soft_target_loss, token_soft_target_loss
 from .two_towers import two_tower_loss
 
 __all__ = [
     "attention_score_loss",
     "attention_scores",
     "attention_transfer_loss",
+    "binary_logits",
     "cosine_loss",
     "down_projection_loss",
     "dual_vocabulary_loss",

@@ -9,8 +9,9 @@ from .reductions import check_shapes
 
 
 def exits_by_depth_loss(exits: Sequence[torch.Tensor], depths: Sequence[int], labels_B: torch.Tensor) -> torch.Tensor:
-    """Σ_j j·L_j / Σ_j j over the exits' depths j, the last layer's among them; L_j is the cross-entropy of exit j with the labels, or
-    its squared error where it has one logit; mean over the batch.
+    """Σ_j j·L_j / Σ_j j over the exits' depths j, the last layer's among them; L_j is the cross-entropy of exit j with the labels,
+    its squared error where it has one logit, or the mean of its binary cross-entropies where a row may have several labels; mean over the
+    batch.
 
     PABEE (Zhou et al. 2020), eq. 5.
 
@@ -18,7 +19,7 @@ def exits_by_depth_loss(exits: Sequence[torch.Tensor], depths: Sequence[int], la
         exits: logits of every exit and of the last layer.
         depths: the layer each of them follows, from 1.
 
-    Shape: logits `[batch, classes]` each, labels `[batch]` -> scalar.
+    Shape: logits `[batch, classes]` each, labels `[batch]`, or 0 and 1 of several `[batch, classes]` -> scalar.
 
     Raises:
         InvalidInput: no exits, as many depths as exits not given, or shapes that differ.
@@ -30,7 +31,10 @@ def exits_by_depth_loss(exits: Sequence[torch.Tensor], depths: Sequence[int], la
     losses = []
     for depth, exit_BC in zip(depths, exits, strict=True):
         check_shapes(exit_BC=exit_BC, first_BC=exits[0])
-        if exit_BC.shape[1] == 1:
+        if labels_B.dim() == 2:
+            given_BC = labels_B.to(exit_BC.dtype)
+            losses.append(depth * torch.nn.functional.binary_cross_entropy_with_logits(exit_BC, given_BC))
+        elif exit_BC.shape[1] == 1:
             losses.append(depth * torch.nn.functional.mse_loss(exit_BC[:, 0], labels_B.to(exit_BC.dtype)))
         else:
             losses.append(depth * torch.nn.functional.cross_entropy(exit_BC, labels_B.long()))

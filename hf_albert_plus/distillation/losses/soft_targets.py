@@ -26,6 +26,15 @@ def soft_target_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temp
     return _divergence(student_BC, teacher_BC, temperature).mean()
 
 
+def binary_logits(logits_BC: torch.Tensor) -> torch.Tensor:
+    """Each of several labels as two classes that exclude each other, not given and given: `[B, C]` -> `[B·C, 2]`.
+
+    softmax(0, z) is the sigmoid of z, at any temperature, so that a loss of classes becomes one of labels that are independent: its mean
+    over rows and labels, as transformers' loss of several labels is.
+    """
+    return torch.stack([torch.zeros_like(logits_BC), logits_BC], dim=-1).flatten(0, -2)
+
+
 def soft_cross_entropy_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temperature: float) -> torch.Tensor:
     """-T² · Σ_c softmax(teacher / T) · log softmax(student / T), mean over the batch.
 
