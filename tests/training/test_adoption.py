@@ -41,11 +41,10 @@ def classifier(tmp_path, tokenizer_dir):
 
 
 @pytest.mark.parametrize("names", [("good", "bad"), ("bad", "good"), None])
-def test_a_run_takes_a_classifier_as_it_is(mine, classifier, tmp_path, names, capfd):
+def test_a_run_takes_a_classifier_as_it_is(mine, classifier, tmp_path, names):
     """Its weights and the order of its labels stay; labels without names get those of the data."""
     source = classifier(names)
-    invoke("run", "--teacher", source, "--data", mine, "--out", tmp_path / "out", *SHORT)
-    said = capfd.readouterr().err
+    said = invoke("run", "--teacher", source, "--data", mine, "--out", tmp_path / "out", *SHORT).stderr
     teacher = tmp_path / "out" / "trained" / "teacher-my"
     kept, own = (load_file(place / "model.safetensors") for place in (teacher, source))
     assert all(torch.equal(kept[name], own[name]) for name in own)
@@ -68,17 +67,7 @@ def test_a_classifier_of_other_labels_is_refused_before_training(mine, classifie
     with pytest.raises(InvalidInput, match=r"must have the labels of my, got .* with 'awful'"):
         invoke("distill", "--teacher", source, "--data", mine, "--out", tmp_path / "s", "--epochs", 0.1)
     with pytest.raises(InvalidInput, match="--pooling is for the new classifier"):
-        invoke(
-            "run",
-            "--teacher",
-            classifier(("good", "bad"), "b"),
-            "--data",
-            mine,
-            "--out",
-            tmp_path / "o",
-            "--pooling",
-            "mean",
-        )
+        invoke("run", "--teacher", classifier(("good", "bad"), "b"), "--data", mine, "--out", tmp_path / "o", "--pooling", "mean", *SHORT)  # fmt: skip
     assert not (tmp_path / "out").exists()
 
 
