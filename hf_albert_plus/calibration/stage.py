@@ -13,6 +13,7 @@ from ..checkpoints import copy_model, load_classifier
 from ..compression.exits.stage import exit_logits
 from ..engines.classifier_config import answer_rule_of
 from ..errors import InvalidInput
+from ..last_layers import last_layers
 from ..records.files import SCHEME
 from ..records.record import Record, carried_record, parent
 from ..records.stage import run_stage
@@ -123,22 +124,19 @@ def calibrate_scores(
 
 
 def _last_layers(classifier: Any, model: Path) -> dict[str, nn.Linear]:
-    """The layers that give logits, by the depth that they follow: of every exit that has its own, and the last.
+    """As `last_layers`.
 
     Raises:
         InvalidInput: a classifier that ends in no linear layer.
     """
-    head = getattr(classifier, "classifier", None)
-    last = getattr(head, "out_proj", head)
-    if not isinstance(last, nn.Linear) or last.out_features != classifier.num_labels:
+    layers = last_layers(classifier)
+    if layers is None:
         raise InvalidInput(
             "DIR must be a classifier that ends in a linear layer, `classifier` or `classifier.out_proj`",
             got=f"{type(classifier).__name__} in {model}",
             repair="distil it into a student: albert-plus distill",
         )
-    depths = getattr(classifier.config, "exit_layers", None) or ()
-    exits = {str(depth): each.classifier for depth, each in zip(depths, getattr(classifier, "exits", ()), strict=False)}
-    return {**exits, "last": last}
+    return layers
 
 
 def _logits(classifier: Any, rows: Any, tokenizer: Any, *, count: int) -> numpy.ndarray:

@@ -180,10 +180,10 @@ class _Run:
 
     def finetune(self, task: Task) -> None:
         """Makes the teacher: a classifier that is trained for the task already stays as it is."""
+        output = self.trained("teacher", task)
         if self.adopts(task):
-            output, length = self.trained("teacher", task), self.settings.max_length
-            stage = partial(adopt, self.teacher, task=task, output=output, max_length=length)
-            self.steps.run(f"take the teacher as it is, a classifier of {task.name} already", stage)
+            taken = partial(adopt, self.teacher, task=task, output=output, max_length=self.settings.max_length)
+            self.steps.run(f"take the teacher as it is, a classifier of {task.name} already", taken)
             return
 
         def stage() -> Record:
@@ -191,7 +191,7 @@ class _Run:
                 self.teacher,
                 data=self.data,
                 task=task,
-                output=self.trained("teacher", task),
+                output=output,
                 settings=self.settings.training(task),
                 pooling=self.settings.pooling,
             )

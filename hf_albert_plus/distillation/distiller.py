@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, Trainer
 
 from ..errors import InvalidInput
 from ..model_inputs import reads_token_types
+from ..training.units import Units
 from .capture import capture
 from .phase_rows import TEACHER_LOGITS
 from .phases import Phase, layer_map
@@ -25,6 +26,7 @@ class Distiller(nn.Module):
 
     Args:
         projections: learned maps to the teacher's width by their names, for the terms that compare states of other widths.
+        units: of a task of numbers, in which the student learns them.
 
     Attributes:
         running_terms: sum of every term, unweighted, since the last log, and the passes that it is a sum over.
@@ -36,10 +38,12 @@ class Distiller(nn.Module):
         teacher: PreTrainedModel | None,
         phase: Phase,
         projections: Mapping[str, nn.Module] | None = None,
+        units: Units | None = None,
     ):
         super().__init__()
         self.student: Any = student
         self.phase = phase
+        self.units = units
         self._outside = (teacher.eval().requires_grad_(False) if teacher is not None else None,)
         ours: Any = student.config
         self.layers: tuple[int, ...] = ()
@@ -87,6 +91,8 @@ class Distiller(nn.Module):
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels = columns.pop("labels", None)
         given = _read_by(self.student, columns)
+        if labels is not None and self.units is not None:
+            labels = self.units.standard(labels)
         if labels is not None and any(_reads_labels(term) for term in self.phase.terms):
             given["labels"] = labels
         student = capture(self.student, given, needs=self.phase.needs)
@@ -95,6 +101,8 @@ class Distiller(nn.Module):
             with torch.no_grad():
                 taught = capture(self.teacher, _read_by(self.teacher, columns), needs=self.phase.of_teacher)
             teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
+        if teacher_logits is not None and self.units is not None:
+            teacher_logits = self.units.standard(teacher_logits)
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
         several = getattr(self.student.config, "problem_type", None) == "multi_label_classification"
         return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths, several)

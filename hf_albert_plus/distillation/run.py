@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import set_seed
@@ -14,6 +15,7 @@ from ..checkpoints import load_classifier
 from ..config_files import load_config
 from ..conversion.initialise import initialise
 from ..heads import albert_plus_class, architecture_of, is_classifier
+from ..last_layers import last_layers
 from ..pretraining.masking import EachToken, Masking, smoothed_weights
 from ..records import processes
 from ..records.files import writing
@@ -25,6 +27,7 @@ from ..tasks.task_file import write_task
 from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import TrainingResult, train
 from ..training.settings import TrainSettings, trains_in_bf16
+from ..training.units import Units
 from ..weight_files import from_pretrained
 from .distiller import DistillationTrainer, Distiller, projections_of, stored_once
 from .dual_training.dual_teacher import DualDistiller
@@ -190,11 +193,13 @@ class MethodRun:
         self.materials, self.phases, self.checkpoint_seconds = materials, phases, checkpoint_seconds
         self.method, self.settings = materials.method, materials.settings
         self.projections: dict[str, nn.Linear] = {}
+        self.units: Units | None = None
 
     def execute(self) -> DistillationResult:
         """Trains the student through all phases and saves it."""
         set_seed(self.settings.seed)
         student, initialised = self._start()
+        self.units = self._enter_units(student)
         words = self._masked_lm(student) if any(phase.reads_tokens for phase in self.phases) else None
         tokenizers = self.materials.tokenizers(student.config)
         results: dict[str, PhaseResult] = {}
@@ -218,6 +223,24 @@ class MethodRun:
         if self.method.general_teacher is not None and not chosen.has_weights:
             source = load_classifier(self.method.general_teacher, option="--general-teacher", task=task)
         return start_student(source, config, task=task, settings=chosen, method=self.method.row)
+
+    def _enter_units(self, student: Any) -> Units | None:
+        """The units that a task of numbers is learned in. A student whose classifier answers already, its own or the teacher's, goes
+        over to them."""
+        data, task = self.materials.data, self.materials.task
+        layers = last_layers(student)
+        if data is None or task is None or layers is None:
+            return None
+        units = Units.of(load_split(data, task, "train")["label"], task, student)
+        if units is None:
+            return None
+        of_teacher = (last_layers(self.materials.teacher) or layers)["last"].weight
+        own = self.method.student.student
+        trained = self.method.student.has_weights and is_classifier(load_config(own, option="--student"))
+        copied = of_teacher.shape == layers["last"].weight.shape and torch.equal(of_teacher, layers["last"].weight)
+        if trained or copied:
+            units.enter(student)
+        return units
 
     def _masked_lm(self, student: Any) -> Any:
         """A masked language model around the student's encoder. Its head is that of the student's directory, or else a
@@ -304,7 +327,8 @@ class MethodRun:
             )
         widths = projections_of(phase, model.config, None if teacher is None else teacher.config)
         maps = {name: self._projection(f"{name}-{old}-{new}", (old, new)) for name, (old, new) in widths.items()}
-        return Distiller(model, teacher, phase, maps), rows, Collator(tokenizers.rows, masking=masking)
+        units = None if phase.reads_tokens or phase.rows == "text" else self.units
+        return Distiller(model, teacher, phase, maps, units), rows, Collator(tokenizers.rows, masking=masking)
 
     def _dual(self, phase: Phase, model: Any, tokenizers: Tokenizers) -> tuple[Distiller, "Dataset", Any]:
         """What trains the student and its teacher, on words that either tokenizer cuts."""
@@ -317,6 +341,8 @@ class MethodRun:
         """Saves a classifier of the task; without a task, the masked language model or the encoder."""
         if not processes.is_first():
             return
+        if self.units is not None:
+            self.units.leave(student)
         model, data, task = student, self.materials.data, self.materials.task
         if data is not None and task is not None and task.has_several_labels:
             rows = task_rows(data, task, tokenizers.rows, max_length=self.settings.max_length)

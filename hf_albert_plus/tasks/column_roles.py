@@ -73,6 +73,9 @@ def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, 
     if not named and len(flags) > 1:
         return flags
     others = [name for name in (named or free) if texts_known or not _holds_text(table.column(name))]
+    if not texts_known and not named and len(others) > 1:
+        # Short texts that repeat may look like labels, but their name says what they are.
+        others = [name for name in others if name.lower() not in _TEXTS] or others
     if len(others) == 1:
         return tuple(others)
     if not others and not texts_known and len(free) == 2:

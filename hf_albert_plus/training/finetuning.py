@@ -7,8 +7,10 @@ from typing import Any
 from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
 
 from ..checkpoints import check_trainable
+from ..config_files import load_config
 from ..conversion.sentence_encoders import open_for_task
 from ..conversion.settings import Pooling
+from ..heads import is_classifier
 from ..records import processes
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
@@ -20,6 +22,7 @@ from ..tasks.task_file import write_task
 from .label_thresholds import set_label_thresholds
 from .loop import TrainingResult, train
 from .settings import TrainSettings
+from .units import standard_units
 
 
 def task_rows(
@@ -49,16 +52,18 @@ def fit(
 ) -> TrainingResult:
     """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer."""
     tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
-    result = train(
-        classifier,
-        rows=rows,
-        collator=DataCollatorWithPadding(tokenizer),
-        settings=settings,
-        checkpoints=directory / CHECKPOINTS,
-        description=description,
-        callbacks=callbacks,
-        checkpoint_seconds=checkpoint_seconds,
-    )
+    answers = is_classifier(load_config(model, option="--model"))
+    with standard_units(classifier, rows, task=task, answers=answers) as learned:
+        result = train(
+            classifier,
+            rows=learned,
+            collator=DataCollatorWithPadding(tokenizer),
+            settings=settings,
+            checkpoints=directory / CHECKPOINTS,
+            description=description,
+            callbacks=callbacks,
+            checkpoint_seconds=checkpoint_seconds,
+        )
     if processes.is_first():
         set_label_thresholds(classifier, rows, tokenizer=tokenizer, task=task)
         classifier.save_pretrained(directory)

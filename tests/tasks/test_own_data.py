@@ -197,6 +197,12 @@ def test_columns_are_found(tmp_path, header, texts, label):
     assert (task.columns, task.label_columns) == (texts, (label,))
 
 
+def test_short_texts_that_repeat_are_texts_by_their_name(tmp_path):
+    rows = [("a small house" if number % 3 else "a large house", 100 + number / 4) for number in range(60)]
+    task = find_task(str(as_csv(tmp_path / "my.csv", rows, header=("text", "price"))))
+    assert (task.columns, task.label_columns, task.kind) == (("text",), ("price",), "number")
+
+
 def test_words_are_put_together(tmp_path):
     rows = [{"tokens": text.split(), "slots": ["O"], "intent": name} for text, name in ROWS]
     data = str(as_lines(tmp_path / "my.jsonl", rows))
