@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import InvalidInput
-from ..hub_connection import check_data
+from ..hub_connection import check_data, check_model
 from ..option import Option
 from ..records.progress import say
 from ..tasks.choosing import choose_task, named_task
@@ -115,6 +115,9 @@ def _chosen(data: str, name: str | None, options: DataSettings, values: Mapping[
     columns = DataSettings(**{field.name: getattr(options, field.name) for field in fields(DataSettings)})
     if name is not None:
         named_task(name)
+    for option in ("model", "teacher"):
+        if isinstance(values.get(option), str):
+            check_model(values[option], option=f"--{option}")
     check_data(data)
     return _choose(data, name, columns, _carrier(values) if name is None else None, trains)
 

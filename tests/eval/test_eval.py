@@ -150,7 +150,8 @@ def test_a_row_has_its_sizes_and_figures(documents):
         assert row.load_ms > 0
         assert row.peak_rss_mb > row.load_mb > 0
     assert timing.rows[1].file_bytes == (Path(timing.rows[1].directory) / "onnx" / "model.onnx").stat().st_size
-    assert set(timing.ceilings) == {"fp32", "bf16", "int8"}
+    # A processor that emulates bf16 has no ceiling of it.
+    assert {"fp32", "int8"} <= set(timing.ceilings) <= {"fp32", "bf16", "int8"}
     facts = to_json(timing.environment)
     assert facts["affinity"] == sorted(os.sched_getaffinity(0))
     assert {"governor", "load_average", "load_average_after", "features", "versions"} <= set(facts)

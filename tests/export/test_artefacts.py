@@ -54,5 +54,6 @@ def test_fields_of_results_are_the_keys_of_a_record():
         "kind": "entropy",
         "threshold": 0.25,
         "tolerance": 0.1,
+        "label_thresholds": [],
     }
     assert facts_of(ClassAgreement(3, 0.5, same=2)) == {"predictions": 3, "max_abs_difference": 0.5, "same": 2}
