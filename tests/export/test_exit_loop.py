@@ -46,8 +46,7 @@ GRID = {
         "attention_sharing": "cycle:2",
         "num_labels": 2,
     },
-    "mean": {"exit_head": "shared", "pooling": "mean", "pooler": "none"},
-    "mean, dense": {"exit_head": "pooled", "pooling": "mean"},
+    "mean": {"exit_head": "pooled", "pooling": "mean"},
     "branches on the mean": {"exit_head": "branch", "pooling": "mean", "pooler": "none"},
     "pruned": {"exit_head": "pooled", "block_attention_heads": [3], "block_intermediate_sizes": [16]},
 }
