@@ -61,8 +61,8 @@ def judge(ended: Ended) -> dict[str, Any]:
 
 
 def _turned(stack: str) -> str:
-    """A stack of faulthandler, whose innermost frame comes first, as a traceback has it."""
-    frames = [line for line in stack.partition("(most recent call first)")[2].splitlines() if _FRAME.search(line)]
+    """The main thread of faulthandler's stacks, which comes last and has its innermost frame first, as a traceback has it."""
+    frames = [line for line in stack.rpartition("(most recent call first)")[2].splitlines() if _FRAME.search(line)]
     return "\n".join([*frames[::-1], "DoesNotEnd: "])
 
 

@@ -139,9 +139,11 @@ def test_answers_survive_killed_replicas_and_a_new_version(server, models, expor
     logits = logits_of(exported_dir, "onnx", TEXTS)
     with Storm(server.port, TEXTS, logits, tolerance=TOLERANCE["onnx"], clients=3) as storm:
         hurt(server, models, seconds=6)
+        statuses = {200, 400, 404, 405, 413, 422}
+        storm.go_on_until(statuses, at_most_s=60)
     assert storm.wrong == []
     assert set(storm.versions) == {"2", "3"}
-    assert {status for _, status in storm.counts} == {200, 400, 404, 405, 413, 422}
+    assert {status for _, status in storm.counts} == statuses
 
 
 def test_a_broken_version_stays_out_and_says_why(server, models, exported_dir):

@@ -91,6 +91,12 @@ class Storm:
             thread.start()
         return self
 
+    def go_on_until(self, statuses: set[int], *, at_most_s: float) -> None:
+        """A slow machine answers few requests, and has not seen every kind of them."""
+        limit = time.monotonic() + at_most_s
+        while not statuses <= {status for _, status in list(self.counts)} and time.monotonic() < limit:
+            time.sleep(0.2)
+
     def __exit__(self, *error: object) -> None:
         self._stopped.set()
         for thread in self._threads:
