@@ -40,6 +40,7 @@ def run(
     out: o.Out,
     settings: RunSettings,
     pooling: o.PoolingChoice = None,
+    head_learning_rate: o.HeadLearningRate = None,
     set_: o.MethodSet = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
@@ -50,7 +51,9 @@ def run(
     from .pipeline import run_pipeline
 
     values, overrides = split_settings(set_ or [], method=settings.method)
-    settings = replace(settings, values=values, overrides=overrides, pooling=pooling)
+    settings = replace(
+        settings, values=values, overrides=overrides, pooling=pooling, head_learning_rate=head_learning_rate
+    )
     table = run_pipeline(teacher, data=on.data, tasks=on.tasks, out=out, settings=settings, threads=threads)
     _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task.name for task in on.tasks)}")
 

@@ -33,6 +33,13 @@ RecordOut = Annotated[
         "--out", help="Directory to make, with the document and its record; what is done is not repeated.", **OUTPUT
     ),
 ]
+HeadLearningRate = Annotated[
+    float | None,
+    typer.Option(
+        "--head-learning-rate",
+        help="Peak learning rate of a new classifier. Default: 1e-3 for your own data, --learning-rate for GLUE.",
+    ),
+]
 PoolingChoice = Annotated[
     Pooling | None,
     typer.Option(

@@ -22,6 +22,7 @@ from ..tasks.splits import evaluated_splits, load_split
 from ..tasks.task import Task
 from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
+from ..training.new_heads import head_rate
 from .console import notes, printable
 from .settings import RunSettings
 
@@ -120,10 +121,11 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
-        settings.training(task)
+        training = settings.training(task)
         if is_trained_for(source, task, alone=len(tasks) == 1):
             check_label_names(source, task, option="--teacher", source=teacher)
-            _refuse_pooling(teacher, settings)
+            _refuse_head_options(teacher, settings)
+        head_rate(task, chosen=settings.head_learning_rate, learning_rate=training.learning_rate, is_new=True)
         how = settings.distillation(task, encoder=teacher)
         for phase in how.chosen(Layers(student.num_hidden_layers, source.num_hidden_layers)):
             check_words(phase, teacher, source)
@@ -133,13 +135,15 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
             load_split(data, task, split)
 
 
-def _refuse_pooling(teacher: str, settings: RunSettings) -> None:
-    if settings.pooling is not None:
-        raise InvalidInput(
-            "--pooling is for the new classifier of an encoder",
-            got=f"--pooling {settings.pooling} for {teacher}, which is a classifier",
-            repair="leave it out, or start from the encoder that it was fine-tuned from",
-        )
+def _refuse_head_options(teacher: str, settings: RunSettings) -> None:
+    given = {"--pooling": settings.pooling, "--head-learning-rate": settings.head_learning_rate}
+    for option, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{option} is for the new classifier of an encoder",
+                got=f"{option} {value} for {teacher}, which is a classifier",
+                repair="leave it out, or start from the encoder that it was fine-tuned from",
+            )
 
 
 def stage_index(name: str | None) -> int:
@@ -194,6 +198,7 @@ class _Run:
                 output=output,
                 settings=self.settings.training(task),
                 pooling=self.settings.pooling,
+                head_learning_rate=self.settings.head_learning_rate,
             )
 
         self.steps.run(f"fine-tune the teacher on {task.name}", stage)

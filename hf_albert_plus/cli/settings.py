@@ -21,6 +21,7 @@ class RunSettings:
     student: Annotated[str, Option("half (all-shared, half the teacher's layers) or a variant.")] = HALF
     overrides: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
+    head_learning_rate: Annotated[float | None, PythonOnly("--head-learning-rate has it")] = None
     teacher_epochs: Annotated[float | None, Option("Passes over the data. Default: the task's own.")] = None
     student_epochs: Annotated[float | None, Option("Default: the method's; twice the teacher's for kd-hidden.")] = None
     batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None

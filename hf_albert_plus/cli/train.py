@@ -73,6 +73,7 @@ def finetune(
     out: o.Out,
     settings: Annotated[TrainSettings, Fields(without=("warmup", "weight_decay"))],
     pooling: o.PoolingChoice = None,
+    head_learning_rate: o.HeadLearningRate = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
@@ -81,5 +82,13 @@ def finetune(
     from ..training.finetuning import finetune as stage
 
     start(threads)
-    record = stage(model, data=on.data, task=on.task, output=out, settings=settings, pooling=pooling)
+    record = stage(
+        model,
+        data=on.data,
+        task=on.task,
+        output=out,
+        settings=settings,
+        pooling=pooling,
+        head_learning_rate=head_learning_rate,
+    )
     done(record, out, as_json=as_json)

@@ -21,6 +21,7 @@ from ..tasks.task import Task
 from ..tasks.task_file import write_task
 from .label_thresholds import set_label_thresholds
 from .loop import TrainingResult, train
+from .new_heads import head_rate, start_at_priors
 from .settings import TrainSettings
 from .units import standard_units
 
@@ -49,10 +50,14 @@ def fit(
     description: str,
     callbacks: Sequence[TrainerCallback] = (),
     checkpoint_seconds: float,
+    head_learning_rate: float | None = None,
 ) -> TrainingResult:
-    """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer."""
+    """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer. A head with a rate of its own is a
+    new one."""
     tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
     answers = is_classifier(load_config(model, option="--model"))
+    if head_learning_rate is not None:
+        start_at_priors(classifier, rows["labels"][:], task)
     with standard_units(classifier, rows, task=task, answers=answers) as learned:
         result = train(
             classifier,
@@ -63,6 +68,7 @@ def fit(
             description=description,
             callbacks=callbacks,
             checkpoint_seconds=checkpoint_seconds,
+            head_learning_rate=head_learning_rate,
         )
     if processes.is_first():
         set_label_thresholds(classifier, rows, tokenizer=tokenizer, task=task)
@@ -80,6 +86,7 @@ def finetune(
     output: Path,
     settings: TrainSettings,
     pooling: Pooling | None = None,
+    head_learning_rate: float | None = None,
     checkpoint_seconds: float = 60,
 ) -> Record:
     """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
@@ -89,7 +96,10 @@ def finetune(
         data: folder or Hub id in the layout of nyu-mll/glue.
         output: the directory to make: model, tokenizer, record.json.
         pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
+        head_learning_rate: peak of a new head. By default 1e-3 for data of one's own, and the encoder's for a benchmark.
     """
+    is_new = not is_classifier(load_config(model, option="--model"))
+    of_head = head_rate(task, chosen=head_learning_rate, learning_rate=settings.learning_rate, is_new=is_new)
 
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)
@@ -105,14 +115,17 @@ def finetune(
             settings=settings,
             description=f"fine-tune {task.name}",
             checkpoint_seconds=checkpoint_seconds,
+            head_learning_rate=of_head,
         )
         read = {"pooling": classifier.config.pooling} if hasattr(classifier.config, "pooling") else {}
         return {**result.describe(), "parameters": classifier.num_parameters(), **read, **seen}
 
+    chosen = {"pooling": pooling, "head_learning_rate": of_head}
+    given = {name: value for name, value in chosen.items() if value is not None}
     return run_stage(
         "finetune",
         output,
-        settings={**task.settings, **settings.describe(), **({"pooling": pooling} if pooling else {})},
+        settings={**task.settings, **settings.describe(), **given},
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
         resumable=True,

@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..records import processes
 from ..records.stage import discard
 from .callbacks import Checkpoints, Epochs, Progress, RunningLosses, last_complete, step_of
+from .new_heads import give_head_its_rate
 from .onednn import faster_products
 from .row_order import by_length
 from .settings import TrainSettings, trains_in_bf16
@@ -64,7 +65,19 @@ class AccumulatingTrainer(Trainer):
 
     transformers' Trainer counts `labels` over the batches of a step. Two heads have other labels: this one counts sentence
     orders for pretraining and answers for question answering too. A model of another family trains as with the Trainer.
+
+    Attributes:
+        head_learning_rate: of what is above the encoder, where it differs.
     """
+
+    head_learning_rate: float | None = None
+
+    def create_optimizer(self, *args: Any, **options: Any) -> torch.optim.Optimizer:
+        is_new = self.optimizer is None
+        optimizer: torch.optim.Optimizer = super().create_optimizer(*args, **options)
+        if is_new and self.head_learning_rate is not None:
+            give_head_its_rate(optimizer, self.model, self.head_learning_rate)
+        return optimizer
 
     def get_batch_samples(self, *args: Any, **options: Any) -> tuple[list[dict[str, Any]], Any]:
         batches, num_items = super().get_batch_samples(*args, **options)
@@ -102,6 +115,7 @@ def train(
     checkpoint_seconds: float = 60,
     keep_columns: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
+    head_learning_rate: float | None = None,
 ) -> TrainingResult:
     """Trains `model` in place and goes on at the last complete one of its checkpoints.
 
@@ -114,6 +128,7 @@ def train(
         callbacks: besides those for checkpoints and progress.
         keep_columns: hand the collator all columns, not only those that the model's forward names.
         checkpoint_seconds: a checkpoint is written this often, so short runs write none.
+        head_learning_rate: peak of what is above the encoder, that of the settings where left out.
     """
     arguments = training_arguments(
         settings,
@@ -125,6 +140,8 @@ def train(
     trainer = by_length(trainer_class, rows["length"][:], settings.seed)(
         model=model, args=arguments, train_dataset=rows, data_collator=collator, callbacks=list(callbacks)
     )
+    if head_learning_rate is not None:
+        trainer.head_learning_rate = head_learning_rate
     if type(model).__name__.endswith("ForSequenceClassification") and not getattr(model, "counts_every_label", False):
         # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
         trainer.model_accepts_loss_kwargs = False

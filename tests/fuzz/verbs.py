@@ -17,14 +17,14 @@ VERBS: dict[str, list[str]] = {
     "demo": ["--out out --stop-after data --threads 1"],
     "run": [
         "--teacher {in}/encoder --data {in}/glue-sst2 --task sst2 --out out --max-length 16 --teacher-epochs 0.5 --student-epochs 0.5 "
-        "--batch-size 8 --shapes 1x8 --seconds 0.01 --precision fp32 --threads 1 --pooling mean"
+        "--batch-size 8 --shapes 1x8 --seconds 0.01 --precision fp32 --threads 1 --pooling mean --head-learning-rate 1e-3"
     ],
     "variants": ["--json"],
     "convert": ["{in}/encoder --out out", "{in}/classifier --set num_hidden_layers=1 --layers 1 --out out"],
     "finetune": [
         f"--model {{in}}/encoder {_TRAIN}",
         "--model {in}/encoder --data {in}/rows.parquet --text-column sentence --label-column label --epochs 0.5 --batch-size 8 "
-        "--max-length 16 --precision fp32 --threads 1 --pooling mean --out out",
+        "--max-length 16 --precision fp32 --threads 1 --pooling mean --head-learning-rate 1e-3 --out out",
     ],
     "distill": [
         f"--teacher {{in}}/classifier --learning-rate 1e-4 {_TRAIN}",
