@@ -137,7 +137,7 @@ def train(
         remove_unused_columns=not keep_columns,
         logging_steps=10 if len(rows) * settings.epochs >= 10 * settings.batch_size else 1,
     )
-    trainer = by_length(trainer_class, rows["length"][:], settings.seed)(
+    trainer: Any = by_length(trainer_class, rows["length"][:], settings.seed)(
         model=model, args=arguments, train_dataset=rows, data_collator=collator, callbacks=list(callbacks)
     )
     if head_learning_rate is not None:
