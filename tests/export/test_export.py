@@ -11,6 +11,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, pipeline
 
 from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.onnx_engine import open_session
 from hf_albert_plus.engines.parity import cases, check_parity, differences, onnx_runner
 from hf_albert_plus.errors import InvalidInput, ParityError, QuantisationError
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
@@ -164,7 +165,7 @@ def test_every_weight_product_is_counted_and_quantised(exported, tmp_path):
 def test_int8_follows_the_model(exported, tmp_path):
     model, path = exported
     quantise(path, tmp_path / "int8.onnx", ranges=random_ranges(model, path))
-    session = onnxruntime.InferenceSession(str(tmp_path / "int8.onnx"), providers=["CPUExecutionProvider"])
+    session = open_session(tmp_path / "int8.onnx")
     inputs = random_inputs(model, batch=16, length=24)
     with torch.no_grad():
         expected = model(**inputs).logits.numpy()
