@@ -5,6 +5,7 @@ import onnx
 import pytest
 
 from hf_albert_plus.engines.parity import cases, differences, onnx_runner
+from hf_albert_plus.engines.unsigned_weights import saturates
 from hf_albert_plus.errors import InvalidInput, QuantisationError
 from hf_albert_plus.export.openvino_ir import count_openvino_products, quantise_openvino
 from hf_albert_plus.export.precision.input_ranges import find_ranges
@@ -14,7 +15,6 @@ from hf_albert_plus.export.real_examples import as_arrays, task_examples, text_e
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
 from tests.support.graphs import exported_graph
-from tests.support.int8_arithmetic import saturates
 
 GRID = [
     {},

@@ -50,9 +50,8 @@ def test_a_weight_that_two_products_and_a_lookup_read():
 
 @pytest.mark.parametrize("zero", [0, 7])
 def test_products_with_scales(zero):
-    scales = {"step": numpy.float32(0.5), "scale": numpy.full(16, 0.25, numpy.float32)}
-    stored = {"w": WEIGHTS, **{name: numpy.asarray(value) for name, value in scales.items()}, "zero": numpy.uint8(zero)}
-    stored = {name: numpy.asarray(value) for name, value in stored.items()}
+    step, scale = numpy.array(0.5, numpy.float32), numpy.full(16, 0.25, numpy.float32)
+    stored = {"w": WEIGHTS, "step": step, "scale": scale, "zero": numpy.array(zero, numpy.uint8)}
     node = helper.make_node("MatMulIntegerToFloat", ["x", "w", "step", "scale", "zero"], ["y"], domain="com.microsoft")
     model = model_of([node], ["y"], stored, y=TensorProto.FLOAT)
     assert make_unsigned(model) == 1
