@@ -297,3 +297,26 @@ def test_the_study_of_compression_reads_what_it_made(tmp_path):
             made.add(str(found["out"]))
     assert sum(path.startswith("report-") for path in made) == 3
     assert measured == set(exported)
+
+
+def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEEDS", "1 2")
+    plain = tmp_path / "bin" / "python"
+    plain.parent.mkdir()
+    plain.write_text('#!/bin/bash\nmkdir -p "$4" && touch "$4/task.json"\n')
+    plain.chmod(0o755)
+    calls = {}
+    for verb, found in calls_of("own-data-study.sh", "study", "org/encoder", "one", "other", folder=tmp_path):
+        calls.setdefault(verb, []).append(found)
+    assert {verb: len(found) for verb, found in calls.items()} == {"run": 4, "eval": 2, "bench": 2, "report": 2}
+    made = {str(found["out"]) for found in calls["run"]}
+    for scored, timed in zip(calls["eval"], calls["bench"], strict=True):
+        assert len(scored["targets"]) == 10
+        assert set(timed["targets"]) <= set(scored["targets"])
+        for target in scored["targets"]:
+            role, _, path = target.partition("=")
+            path = path.partition(":")[0]
+            assert (tmp_path / path).is_dir() if role == "plain" else path.partition("/models/")[0] in made
+    for found in calls["report"]:
+        assert str(found["scores"][0].parent) in {str(each["out"]) for each in calls["eval"]}
+        assert str(found["bench"].parent) in {str(each["out"]) for each in calls["bench"]}
