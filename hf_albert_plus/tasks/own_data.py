@@ -14,12 +14,16 @@ from .data_settings import DataSettings
 from .division import split_off
 from .glue import TASKS
 from .labels import find_labels, read_labels, unlabelled
+from .soft_labels import SOFT_LABELS, read_soft_labels
 from .tables import (
+    TEXT_SUFFIX,
+    all_files,
     is_dataset_directory,
     is_on_hub,
     read_dataset_directory,
     read_files,
     read_hub,
+    read_lines,
     split_sources,
 )
 from .task import MEASURES, HeldOut, Task
@@ -120,8 +124,11 @@ def read_as(task: Task, settings: DataSettings) -> Task:
     ).measured_by(settings.measure)
 
 
-def own_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "Dataset":
-    """The rows of one split: the task's text columns, and `label`.
+def own_split(
+    data: str, task: Task, split: str, *, labelled: bool = True, soft_labels: str | None = None
+) -> "Dataset":
+    """The rows of one split: the task's text columns, and `label`; with the column of a teacher's answers also their logits, as
+    `soft_labels`.
 
     Data without a validation split give the part that the task holds out, where they are the data that it was found in; any others
     are whole.
@@ -141,8 +148,35 @@ def own_split(data: str, task: Task, split: str, *, labelled: bool = True) -> "D
     _check_rows(table, where=where)
     _check_columns(table, task, where=where, labelled=labelled)
     rows = _rows(table, task, where=where, labelled=labelled)
+    if soft_labels is not None:
+        rows = rows.add_column(SOFT_LABELS, read_soft_labels(table, soft_labels, task, where=where))
     is_divided = split != "test" and "validation" not in tables and _holds_out(data, task)
     return _part(rows, data, task, split) if is_divided else rows
+
+
+def more_texts(data: str, task: Task, *, soft_labels: str | None = None) -> "Dataset":
+    """The rows of a file or folder of unlabelled texts: the task's text columns, a `label` that says that there is none, and
+    `soft_labels` where they are read and there. A text file has a text a line.
+
+    Raises:
+        InvalidInput: no rows, or columns that are not the task's.
+    """
+    path = Path(data)
+    if path.suffix.lower() == TEXT_SUFFIX and not path.is_dir():
+        table = read_lines(path, task.columns)
+    else:
+        table = read_files(all_files(path))
+    _check_rows(table, where=data)
+    _check_columns(table, task, where=data, labelled=False)
+    rows = _rows(table.select([*task.columns]), task, where=data, labelled=False)
+    if soft_labels is None or soft_labels not in table.column_names:
+        return rows
+    return rows.add_column(SOFT_LABELS, read_soft_labels(table, soft_labels, task, where=data))
+
+
+def has_column(data: str, task: Task, column: str) -> bool:
+    """Whether the training rows have a column."""
+    return column in _tables(data, task.validation_file)["train"].column_names
 
 
 def own_splits(data: str, task: Task) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+TEXT_SUFFIX = ".txt"
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 _DATASET_FILES = ("dataset_dict.json", "state.json")
@@ -66,6 +67,41 @@ def split_sources(data: str) -> dict[str, list[Path]]:
         got=f"{path} with {there}",
         repair=f"rename them, as train.csv (known: {', '.join(SUFFIXES)}), or add --task NAME for a folder of GLUE",
     )
+
+
+def all_files(path: Path) -> list[Path]:
+    """A file, or all files of tables in a folder.
+
+    Raises:
+        InvalidInput: none, or files of several kinds.
+    """
+    if not path.is_dir():
+        check_input_file(path, what="--unlabelled", repair="check the path")
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
+    if len({file.suffix.lower() for file in files}) != 1:
+        there = ", ".join(file.name for file in files[:12]) or "none"
+        raise InvalidInput(
+            "a folder of --unlabelled must hold files of one kind", got=f"{there} in {path}", repair=f"name a file, or use one of {', '.join(SUFFIXES)}"
+        )  # fmt: skip
+    return files
+
+
+def read_lines(path: Path, columns: tuple[str, ...]) -> "pyarrow.Table":
+    """The lines of a text file that are not blank, as a table with one column.
+
+    Raises:
+        InvalidInput: a task of pairs, which a line cannot hold.
+    """
+    import pyarrow
+
+    check_input_file(path, what="--unlabelled", repair="check the path")
+    if len(columns) != 1:
+        raise InvalidInput(
+            f"texts of pairs need the columns {' and '.join(columns)}", got=str(path), repair="write them as csv or jsonl"
+        )  # fmt: skip
+    lines = [line for line in _text(path).split("\n") if line.strip()]
+    return pyarrow.table({columns[0]: pyarrow.array([line.strip() for line in lines], pyarrow.string())})
 
 
 def is_dataset_directory(data: str) -> bool:
