@@ -64,14 +64,15 @@ def distill(
     if list_methods:
         print_methods(as_json=as_json)
         return
-    if teacher is None or out is None:
-        raise typer.BadParameter(f"Missing option '{'--teacher' if teacher is None else '--out'}'.")
-    check_model(teacher, option="--teacher")
+    if out is None or (teacher is None and how.soft_labels is None):
+        raise typer.BadParameter(f"Missing option '{'--out' if out is None else '--teacher'}'.")
+    if teacher is not None:
+        check_model(teacher, option="--teacher")
     if how.general_teacher is not None:
         check_model(how.general_teacher, option="--general-teacher")
     from ..distillation.stage import distill as stage
 
-    values, overrides = split_settings(set_ or [], method=how.method)
+    values, overrides = split_settings(set_ or [], method=how.name)
     how = replace(how, student=replace(student, overrides=overrides), values=values)
     start(threads)
     data, task = (None, None) if on is None else (on.data, on.task)

@@ -12,7 +12,7 @@ from ..errors import InvalidInput
 from ..model_inputs import reads_token_types
 from ..training.units import Units
 from .capture import capture
-from .phase_rows import TEACHER_LOGITS
+from .phase_rows import LABELLED, TEACHER_LOGITS
 from .phases import Phase, layer_map
 from .terms import Batch, Term
 
@@ -89,11 +89,11 @@ class Distiller(nn.Module):
     def observe(self, columns: dict[str, torch.Tensor]) -> Batch:
         """Runs the models on a batch."""
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
-        labels = columns.pop("labels", None)
+        labels, labelled = columns.pop("labels", None), columns.pop(LABELLED, None)
         given = _read_by(self.student, columns)
         if labels is not None and self.units is not None:
             labels = self.units.standard(labels)
-        if labels is not None and any(_reads_labels(term) for term in self.phase.terms):
+        if labels is not None and labelled is None and any(_reads_labels(term) for term in self.phase.terms):
             given["labels"] = labels
         student = capture(self.student, given, needs=self.phase.needs)
         taught = None
@@ -105,7 +105,9 @@ class Distiller(nn.Module):
             teacher_logits = self.units.standard(teacher_logits)
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
         several = getattr(self.student.config, "problem_type", None) == "multi_label_classification"
-        return Batch(student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths, several)
+        return Batch(
+            student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths, several, labelled
+        )
 
     def describe(self) -> dict[str, Any]:
         """What a record says of it beside its phase."""

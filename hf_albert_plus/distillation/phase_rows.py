@@ -11,7 +11,9 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InvalidInput
 from ..pretraining.masking import IGNORED, Masking
 from ..records.files import check_input_file
+from ..tasks.own_data import more_texts
 from ..tasks.rows import encode
+from ..tasks.soft_labels import SOFT_LABELS
 from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..text.documents import Part
@@ -20,12 +22,40 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 TEACHER_LOGITS = "teacher_logits"
+# Whether a row has a label, where some have none.
+LABELLED = "labelled"
 _TEXTS = ("query", "document")
 
 
-def task_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
-    """The task's training rows as token ids with labels."""
-    return encode(load_split(data, task, "train"), task, tokenizer, max_length=max_length)
+def task_rows(
+    data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int, soft_labels: str | None = None
+) -> "Dataset":
+    """The task's training rows as token ids with labels; with the column of a teacher's answers also their logits."""
+    return _with_answers(load_split(data, task, "train", soft_labels=soft_labels), task, tokenizer, max_length)
+
+
+def unlabelled_rows(
+    texts: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int, soft_labels: str | None = None
+) -> "Dataset":
+    """Texts without labels as token ids; with a teacher's logits where they are read and there."""
+    return _with_answers(more_texts(texts, task, soft_labels=soft_labels), task, tokenizer, max_length)
+
+
+def _with_answers(rows: "Dataset", task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> "Dataset":
+    encoded = encode(rows, task, tokenizer, max_length=max_length)
+    if SOFT_LABELS not in rows.column_names:
+        return encoded
+    return encoded.add_column(TEACHER_LOGITS, rows[SOFT_LABELS][:])
+
+
+def together(labelled: "Dataset", unlabelled: "Dataset | None") -> "Dataset":
+    """All rows of a phase, with a column that says which have a label, where some have none."""
+    from datasets import concatenate_datasets
+
+    if unlabelled is None:
+        return labelled
+    parts = ((labelled, True), (unlabelled, False))
+    return concatenate_datasets([rows.add_column(LABELLED, [has_label] * len(rows)) for rows, has_label in parts])
 
 
 def pair_rows(data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> "Dataset":
@@ -108,7 +138,7 @@ class Collator:
                 [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
             )
             batch |= {column: padded[name] for column, name in names.items()}
-        for name in ("labels", TEACHER_LOGITS):
+        for name in ("labels", TEACHER_LOGITS, LABELLED):
             if name in rows[0]:
                 batch[name] = torch.tensor([row[name] for row in rows])
         return batch

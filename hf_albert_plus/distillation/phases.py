@@ -77,6 +77,11 @@ class Phase:
         return self.of_teacher == frozenset({"logits"}) and not self.masks_words
 
     @property
+    def takes_unlabelled(self) -> bool:
+        """Whether rows without a label teach in it, beside the task's."""
+        return self.rows == "text" or (self.rows == "task" and bool(self.of_teacher))
+
+    @property
     def formula(self) -> str:
         return " + ".join(f"{term.weight:g}·{term.name}" for term in self.terms)
 

@@ -1,8 +1,6 @@
 """One run of a method: its phases in turn, each resumable, and the teachers and rows that they learn from, each opened once."""
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +20,23 @@ from ..records.files import writing
 from ..records.record import CHECKPOINTS
 from ..records.stage import discard, mark, taken_up
 from ..tasks.splits import load_split
-from ..tasks.task import Task
 from ..tasks.task_file import write_task
 from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import TrainingResult, train
-from ..training.settings import TrainSettings, trains_in_bf16
 from ..training.units import Units
 from ..weight_files import from_pretrained
 from .distiller import DistillationTrainer, Distiller, projections_of, stored_once
 from .dual_training.dual_teacher import DualDistiller
 from .dual_training.segmentation import DualCollator, word_rows
-from .phase_rows import Collator, documents, pair_rows, task_rows, text_rows
+from .materials import Materials
+from .phase_rows import (
+    Collator,
+    task_rows,
+)
 from .phases import Phase
-from .settings import DistilSettings, stand_in
+from .settings import stand_in
 from .students import start_student, student_config
-from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_logits
+from .teachers import Tokenizers
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -71,12 +71,13 @@ class DistillationResult:
 
     Attributes:
         phases: what came out of every phase, by its name.
+        teacher_parameters: None where the data have its answers.
         initialised: where the student's weights started.
     """
 
     phases: dict[str, PhaseResult]
     parameters: int
-    teacher_parameters: int
+    teacher_parameters: int | None
     initialised: str
 
     def describe(self) -> dict[str, Any]:
@@ -87,99 +88,6 @@ class DistillationResult:
             "teacher_parameters": self.teacher_parameters,
             "initialised": self.initialised,
         }
-
-
-class Materials:
-    """The teachers and rows of a run in a directory."""
-
-    def __init__(
-        self,
-        teacher_source: str,
-        *,
-        data: str | None,
-        task: Task | None,
-        directory: Path,
-        settings: TrainSettings,
-        method: DistilSettings,
-    ):
-        self.teacher_source = teacher_source
-        self.data, self.task = data, task
-        self.directory, self.settings, self.method = directory, settings, method
-        self._text_teachers: dict[bool, Any] = {}
-        self._text_rows: Dataset | None = None
-
-    @cached_property
-    def teacher(self) -> Any:
-        """The task's classifier; where there is no task, the encoder under a head that is not kept."""
-        has_head = is_classifier(load_config(self.teacher_source, option="--teacher"))
-        new_head = None if self.task is not None or has_head else stand_in()
-        return load_classifier(self.teacher_source, option="--teacher", task=new_head)
-
-    @property
-    def general_source(self) -> str:
-        """The directory or Hub id of the teacher on text."""
-        return self.method.general_teacher or self.teacher_source
-
-    def text_teacher(self, phase: Phase) -> Any:
-        """The teacher of a phase on text, kept for the other phases that read the same of it; None where it has none."""
-        if not phase.of_teacher:
-            return None
-        if phase.reads_tokens not in self._text_teachers:
-            self._text_teachers[phase.reads_tokens] = text_teacher(self.general_source, phase)
-        return self._text_teachers[phase.reads_tokens]
-
-    def tokenizers(self, config: Any) -> Tokenizers:
-        """The tokenizers of a run whose student has this config."""
-        return open_tokenizers(
-            self.teacher_source,
-            general_teacher=self.method.general_teacher,
-            student=self.method.student.student,
-            config=config,
-        )
-
-    def texts(self, phase: Phase) -> Iterable[str]:
-        """The texts that a phase on text reads."""
-        if not self.method.reads_task(phase):
-            return documents(self._text)
-        data, task = self._given
-        split = load_split(data, task, "train")
-        return (row[column] for row in split for column in task.columns)
-
-    def taught_rows(self, phase: Phase, tokenizers: Tokenizers) -> tuple["Dataset", Any]:
-        """A phase's rows, and the teacher that is run beside the student, if any is."""
-        length = self.settings.max_length
-        if not self.method.reads_task(phase):
-            if self._text_rows is None:
-                self._text_rows = text_rows(self._text, tokenizers.rows, max_length=length)
-            return self._text_rows, self.text_teacher(phase)
-        data, task = self._given
-        rows = (pair_rows if phase.rows == "pairs" else task_rows)(data, task, tokenizers.rows, max_length=length)
-        if phase.rows == "text":
-            return rows.remove_columns("labels"), self.text_teacher(phase)
-        if not phase.of_teacher:
-            return rows, None
-        if not phase.caches_logits:
-            return rows, self.teacher
-        cached = with_teacher_logits(
-            rows,
-            self.teacher,
-            task_rows(data, task, tokenizers.teacher, max_length=length),
-            tokenizers.teacher,
-            directory=self.directory / CHECKPOINTS / "teacher_logits",
-            use_bf16=trains_in_bf16(self.settings.precision),
-        )
-        return cached, None
-
-    @property
-    def _text(self) -> Path:
-        assert self.method.text is not None
-        return self.method.text
-
-    @property
-    def _given(self) -> tuple[str, Task]:
-        assert self.data is not None
-        assert self.task is not None
-        return self.data, self.task
 
 
 class MethodRun:
@@ -211,7 +119,7 @@ class MethodRun:
         return DistillationResult(
             phases=results,
             parameters=student.num_parameters(),
-            teacher_parameters=self.materials.teacher.num_parameters(),
+            teacher_parameters=self.materials.teacher.num_parameters() if self.method.soft_labels is None else None,
             initialised=initialised,
         )
 
@@ -237,7 +145,12 @@ class MethodRun:
         of_teacher = (last_layers(self.materials.teacher) or layers)["last"].weight
         own = self.method.student.student
         trained = self.method.student.has_weights and is_classifier(load_config(own, option="--student"))
-        copied = of_teacher.shape == layers["last"].weight.shape and torch.equal(of_teacher, layers["last"].weight)
+        answers = is_classifier(load_config(self.materials.teacher_source, option="--teacher"))
+        copied = (
+            answers
+            and of_teacher.shape == layers["last"].weight.shape
+            and torch.equal(of_teacher, layers["last"].weight)
+        )
         if trained or copied:
             units.enter(student)
         return units
@@ -273,7 +186,7 @@ class MethodRun:
             rows=rows,
             collator=collator,
             settings=replace(self.settings, epochs=phase.epochs, learning_rate=phase.learning_rate),
-            description=f"{self.method.method} {phase.name}",
+            description=f"{self.method.name} {phase.name}",
             trainer_class=DistillationTrainer,
             checkpoint_seconds=self.checkpoint_seconds,
             checkpoints=checkpoints,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .phases import Layers, Method, Phase
 
 DEFAULT = "kd-hidden"
+# Learns from a teacher's answers alone.
+_OF_ANSWERS = "kd"
 HALF = "half"
 
 
@@ -66,7 +68,9 @@ class PhaseTraining(TrainSettings):
 class DistilSettings:
     """How a student learns."""
 
-    method: Annotated[str, Option("How: a name of --list-methods.")] = DEFAULT
+    method: Annotated[
+        str | None, Option("How: a name of --list-methods. Default: kd-hidden; kd where --soft-labels are given.")
+    ] = None
     student: Annotated[StudentSettings, PythonOnly("its own fields are options")] = field(
         default_factory=StudentSettings
     )
@@ -86,6 +90,20 @@ class DistilSettings:
     general_teacher: Annotated[
         str | None, Option("Teacher of the phases on text: a pretrained model. Default: --teacher.")
     ] = None
+    soft_labels: Annotated[
+        str | None,
+        Option(
+            "Column of your data with a teacher's probabilities or logits, as score --logits writes them: then --teacher may be an "
+            "encoder to start from, or be left out where --student is a model directory."
+        ),
+    ] = None
+    unlabelled: Annotated[
+        str | None,
+        Option(
+            "More texts, which the teacher answers or has answered (--soft-labels): a file or folder of csv, tsv, jsonl or parquet "
+            "with the task's text columns, or a .txt with a text a line."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         epochs = 1 if self.epochs is None else self.epochs
@@ -93,7 +111,7 @@ class DistilSettings:
         for name, _ in self.values:
             if name not in self.row.defaults:
                 raise InvalidInput(
-                    f"--set must name a setting of {self.method} or a field of AlbertPlusConfig",
+                    f"--set must name a setting of {self.name} or a field of AlbertPlusConfig",
                     got=repr(name),
                     repair=suggest(name, list(self.row.defaults)),
                 )
@@ -102,7 +120,12 @@ class DistilSettings:
     def row(self) -> "Method":
         from .methods import get_method  # opens torch
 
-        return get_method(self.method)
+        return get_method(self.name)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method or (DEFAULT if self.soft_labels is None else _OF_ANSWERS)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -127,7 +150,7 @@ class DistilSettings:
             for pattern in patterns:
                 if not any(fnmatch(phase.name, pattern) for phase in phases):
                     raise InvalidInput(
-                        f"--phases must name phases of {self.method}",
+                        f"--phases must name phases of {self.name}",
                         got=repr(pattern),
                         repair=suggest(pattern, [phase.name for phase in phases]),
                     )
@@ -141,8 +164,10 @@ class DistilSettings:
         return phase.rows != "text" or self.text is None
 
     def describe(self, phases: "tuple[Phase, ...]") -> dict[str, Any]:
+        answers = {"soft_labels": self.soft_labels, "unlabelled": self.unlabelled}
         return {
-            "method": self.method,
+            "method": self.name,
+            **{name: value for name, value in answers.items() if value is not None},
             "student": self.student.student,
             "overrides": dict(self.student.overrides),
             "initialise": self.student.initialise or self.row.initialise,

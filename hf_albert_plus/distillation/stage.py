@@ -10,10 +10,12 @@ from ..errors import InvalidInput
 from ..records.files import file_sha256
 from ..records.record import Record, parent
 from ..records.stage import run_stage
+from ..tasks.own_data import texts_parent
 from ..tasks.rows import fits_positions
 from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..training.settings import TrainSettings
+from .answers import check_answers, config_of_start, start_of
 from .checks import check_own_vocabulary, check_phase, check_task, check_words
 from .phases import Layers, Phase
 from .settings import DistilSettings, stand_in
@@ -22,7 +24,7 @@ from .teachers import check_teacher, open_tokenizers
 
 
 def distill(
-    teacher: str,
+    teacher: str | None,
     *,
     data: str | None,
     task: Task | None,
@@ -34,7 +36,8 @@ def distill(
     """Trains a student by a method, phase after phase. A killed run goes on in its phase, at its last checkpoint.
 
     Args:
-        teacher: directory or Hub id of a classifier fine-tuned on the task, or of any encoder where every phase is on text.
+        teacher: directory or Hub id of a classifier fine-tuned on the task, or of any encoder where every phase is on text, or where the
+            data hold its answers (`method.soft_labels`); None where a student's directory is all that there is beside them.
         data, task: None where every phase reads `method.text`: the student is then an encoder without a classifier.
         output: the directory to make: model, tokenizer, record.json.
         settings: what the phases have in common; epochs and learning rate are each phase's own.
@@ -47,16 +50,21 @@ def distill(
         data = task = None
 
     def work(directory: Path) -> dict[str, Any]:
-        from .run import Materials, MethodRun
+        from .materials import Materials
+        from .run import MethodRun
 
-        materials = Materials(teacher, data=data, task=task, directory=directory, settings=settings, method=method)
+        materials = Materials(
+            start_of(teacher, method)[0], data=data, task=task, directory=directory, settings=settings, method=method
+        )
         return MethodRun(materials, phases, checkpoint_seconds=checkpoint_seconds).execute().describe()
 
-    parents: dict[str, Any] = {"teacher": parent(teacher)}
+    parents: dict[str, Any] = {} if teacher is None else {"teacher": parent(teacher)}
     if data is not None and task is not None:
         parents["data"] = data_parent(data, task)
     if method.text is not None:
         parents["text"] = {"path": str(method.text), "sha256": file_sha256(method.text)}
+    if method.unlabelled is not None:
+        parents["unlabelled"] = texts_parent(method.unlabelled)
     if method.general_teacher is not None:
         parents["general_teacher"] = parent(method.general_teacher)
     if Path(method.student.student).is_dir():
@@ -73,18 +81,19 @@ def distill(
 
 
 def check_distillation(
-    teacher: str, *, data: str | None, task: Task | None, settings: TrainSettings, method: DistilSettings
+    teacher: str | None, *, data: str | None, task: Task | None, settings: TrainSettings, method: DistilSettings
 ) -> tuple[Phase, ...]:
     """The phases to run, once everything is sure to fit together.
 
     Raises:
         InvalidInput: whatever does not.
     """
-    source = load_config(teacher, option="--teacher")
+    start, option = start_of(teacher, method)
+    source = config_of_start(start, option, task=task, method=method)
     if method.text is not None and not method.text.is_file():
         raise InvalidInput("--text must be a text file", got=str(method.text), repair="check the path")
     if method.row.own_vocabulary:
-        check_own_vocabulary(method.student.student, teacher=method.general_teacher or teacher, method=method.method)
+        check_own_vocabulary(method.student.student, teacher=method.general_teacher or start, method=method.name)
     student = student_architecture(source, method.student)
     phases = method.chosen(Layers(student=student.num_hidden_layers, teacher=source.num_hidden_layers))
     if method.student.has_weights:
@@ -94,19 +103,24 @@ def check_distillation(
     if first is not None:
         if task is None or data is None:
             raise InvalidInput(
-                f"the phase {first.name} of {method.method} reads a task: --data and --task must be given",
+                f"the phase {first.name} of {method.name} reads a task: --data and --task must be given",
                 got="none",
                 repair="add --data nyu-mll/glue --task sst2" + (", or --text FILE" if first.rows == "text" else ""),
             )
-        check_teacher(source, task, name=teacher)
         check_task(method.row, task)
+    if (
+        check_answers(phases, data=data, task=task, teacher=teacher, method=method)
+        and task is not None
+        and first is not None
+    ):
+        check_teacher(load_config(start, option=option), task, name=start)
     config = student_config(source, task=task or stand_in(), settings=method.student, method=method.row)
-    general_name = method.general_teacher or teacher
+    general_name = method.general_teacher or start
     general = load_config(general_name, option="--general-teacher")
     for limit in (config, source, general):
         fits_positions(limit, settings.max_length)
     tokenizers = open_tokenizers(
-        teacher, general_teacher=method.general_teacher, student=method.student.student, config=config
+        start, general_teacher=method.general_teacher, student=method.student.student, config=config
     )
     for phase in phases:
         replace(settings, epochs=phase.epochs, learning_rate=phase.learning_rate)
@@ -114,5 +128,5 @@ def check_distillation(
             check_words(phase, general_name, general)
         if phase.of_teacher and not phase.trains_teacher:
             check_phase(phase, student=config, teacher=general if phase.rows == "text" else source)
-        tokenizers.check(phase, method=method.method)
+        tokenizers.check(phase, method=method.name)
     return phases

@@ -23,6 +23,7 @@ class Batch:
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
         depths: the layers, from 1, that the student's exits and its classifier follow.
         has_several_labels: whether any number of labels may hold of a row.
+        labelled_B: which rows have a label; None where all do.
     """
 
     student: Capture
@@ -34,6 +35,7 @@ class Batch:
     projections: Any
     depths: tuple[int, ...]
     has_several_labels: bool = False
+    labelled_B: torch.Tensor | None = None
 
     def classes(self, logits_BC: torch.Tensor) -> torch.Tensor:
         """Logits of classes that exclude each other: those of several labels one by one."""
@@ -78,12 +80,14 @@ class Term:
 
 @dataclass(frozen=True)
 class Labels(Term):
-    """The task's own loss against the labels: cross-entropy, or squared error in regression."""
+    """The task's own loss against the labels, of the rows that have one: cross-entropy, or squared error in regression."""
 
     of_teacher = frozenset()
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        return batch.student.output.loss
+        if batch.labelled_B is None:
+            return batch.student.output.loss
+        return losses.label_loss(batch.student.logits[batch.labelled_B], batch.labels[batch.labelled_B])
 
 
 @dataclass(frozen=True)

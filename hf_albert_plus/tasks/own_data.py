@@ -124,9 +124,7 @@ def read_as(task: Task, settings: DataSettings) -> Task:
     ).measured_by(settings.measure)
 
 
-def own_split(
-    data: str, task: Task, split: str, *, labelled: bool = True, soft_labels: str | None = None
-) -> "Dataset":
+def own_split(data: str, task: Task, split: str, *, labelled: bool = True, soft_labels: str | None = None) -> "Dataset":
     """The rows of one split: the task's text columns, and `label`; with the column of a teacher's answers also their logits, as
     `soft_labels`.
 
@@ -212,6 +210,11 @@ def own_parent(data: str, validation: str | None = None) -> Parent:
         return {"path": data, "sha256": "hub"}
     files = [file for of_split in _files(data).values() for file in of_split]
     return {"path": data, "sha256": _hash([*files, *([] if validation is None else [Path(validation)])])}
+
+
+def texts_parent(data: str) -> Parent:
+    """How a record names unlabelled texts: the hash of their files."""
+    return {"path": data, "sha256": _hash(all_files(Path(data)))}
 
 
 def _training_hash(data: str) -> str:

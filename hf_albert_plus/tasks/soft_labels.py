@@ -6,6 +6,7 @@ so) or named by them; of a task of numbers, its number. What is read here are lo
 
 import json
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
@@ -58,10 +59,8 @@ def say_agreement(soft: list[list[float]], labels: list[Any], task: Task, *, whe
 def _row(value: Any, task: Task, column: str, where: str) -> list[float]:
     """A value for each label, in the task's order."""
     if isinstance(value, str):
-        try:
+        with suppress(ValueError, RecursionError):  # it is told below as what it is
             value = json.loads(value)
-        except (ValueError, RecursionError):
-            pass  # it is told below as what it is
     if task.is_regression and isinstance(value, int | float):
         value = [value]
     if isinstance(value, dict) and not task.is_regression:

@@ -12,6 +12,7 @@ from .dual_vocabulary import dual_vocabulary_loss
 from .embeddings import embedding_loss
 from .exits_by_depth import exits_by_depth_loss
 from .feature_maps import feature_map_loss, feature_statistics_losses
+from .hard_labels import label_loss
 from .hidden_states import hidden_state_loss
 from .masked_lm import masked_lm_loss
 from .patient import patient_loss
@@ -35,6 +36,7 @@ __all__ = [
     "feature_map_loss",
     "feature_statistics_losses",
     "hidden_state_loss",
+    "label_loss",
     "masked_lm_loss",
     "mean_over_tokens",
     "patient_loss",

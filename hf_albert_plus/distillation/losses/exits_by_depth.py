@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from ...errors import InvalidInput
+from .hard_labels import label_loss
 from .reductions import check_shapes
 
 
@@ -31,11 +32,5 @@ def exits_by_depth_loss(exits: Sequence[torch.Tensor], depths: Sequence[int], la
     losses = []
     for depth, exit_BC in zip(depths, exits, strict=True):
         check_shapes(exit_BC=exit_BC, first_BC=exits[0])
-        if labels_B.dim() == 2:
-            given_BC = labels_B.to(exit_BC.dtype)
-            losses.append(depth * torch.nn.functional.binary_cross_entropy_with_logits(exit_BC, given_BC))
-        elif exit_BC.shape[1] == 1:
-            losses.append(depth * torch.nn.functional.mse_loss(exit_BC[:, 0], labels_B.to(exit_BC.dtype)))
-        else:
-            losses.append(depth * torch.nn.functional.cross_entropy(exit_BC, labels_B.long()))
+        losses.append(depth * label_loss(exit_BC, labels_B))
     return torch.stack(losses).sum() / sum(depths)

@@ -1,0 +1,99 @@
+"""Who answers the rows of a distillation: the teacher that is run, or one that has answered before, in a column of the data."""
+
+from copy import deepcopy
+from typing import Any
+
+from ..config_files import load_config
+from ..errors import InvalidInput
+from ..tasks.own_data import has_column, more_texts
+from ..tasks.soft_labels import SOFT_LABELS, say_agreement
+from ..tasks.splits import load_split
+from ..tasks.task import Task
+from .phases import Phase
+from .settings import DistilSettings
+
+
+def start_of(teacher: str | None, method: DistilSettings) -> tuple[str, str]:
+    """The directory or Hub id whose tokenizer, labels aside, and weights a run starts with, and the option that names it: the teacher,
+    or the student where a teacher is known by its answers alone.
+
+    Raises:
+        InvalidInput: neither is there.
+    """
+    if teacher is not None:
+        return teacher, "--teacher"
+    if method.soft_labels is None or not method.student.has_weights:
+        raise InvalidInput(
+            "without --teacher a student must be a model directory, and --soft-labels a column of the data",
+            got=f"--student {method.student.student}" + ("" if method.soft_labels else " and no --soft-labels"),
+            repair="add --teacher ENCODER to start from, or --student DIR",
+        )
+    return method.student.student, "--student"
+
+
+def config_of_start(start: str, option: str, *, task: Task | None, method: DistilSettings) -> Any:
+    """The config of what a run starts with, with the task's labels where the column of answers has them."""
+    config = load_config(start, option=option)
+    if method.soft_labels is None or task is None:
+        return config
+    config = deepcopy(config)
+    config.id2label = dict(enumerate(task.label_names))
+    config.label2id = {name: i for i, name in enumerate(task.label_names)}
+    return config
+
+
+def answered_before(data: str, task: Task, method: DistilSettings) -> bool:
+    """Whether the labelled rows have the column of answers."""
+    return method.soft_labels is not None and has_column(data, task, method.soft_labels)
+
+
+def check_answers(
+    phases: tuple[Phase, ...], *, data: str | None, task: Task | None, teacher: str | None, method: DistilSettings
+) -> bool:
+    """Reads soft labels and unlabelled texts once before anything is trained. Returns whether a teacher has to answer rows itself.
+
+    Raises:
+        InvalidInput: a method or a task that takes none, values that are not the task's, or rows that nobody answers.
+    """
+    given = {"--soft-labels": method.soft_labels, "--unlabelled": method.unlabelled}
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is None:
+        return True
+    taught = [phase for phase in phases if phase.rows == "task" and phase.of_teacher]
+    if task is None or data is None or not taught:
+        raise InvalidInput(
+            f"{option} is for a phase that learns a task from a teacher's answers",
+            got=f"--method {method.name} with {', '.join(phase.name for phase in phases)}" + ("" if data else ", and no --data"),
+            repair="use --method kd and --data",
+        )  # fmt: skip
+    if method.soft_labels is None:
+        _texts(task, method)
+        return True
+    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_logits), None)
+    if inside is not None:
+        raise InvalidInput(
+            "--soft-labels teach by predictions alone",
+            got=f"the phase {inside.name} of {method.name}, which reads a teacher's inside",
+            repair="use --method kd",
+        )
+    before = answered_before(data, task, method)
+    rows = load_split(data, task, "train", soft_labels=method.soft_labels if before else None)
+    if before:
+        say_agreement(rows[SOFT_LABELS][:], list(rows["label"]), task, where="the training rows")
+    unanswered = [] if before else [data]
+    if method.unlabelled is not None and SOFT_LABELS not in _texts(task, method).column_names:
+        unanswered.append(method.unlabelled)
+    if unanswered == [data] and method.unlabelled is None:
+        load_split(data, task, "train", soft_labels=method.soft_labels)  # says which columns there are
+    if unanswered and teacher is None:
+        raise InvalidInput(
+            f"without --teacher every row must have the column {method.soft_labels!r}",
+            got=f"none in {' and '.join(unanswered)}",
+            repair=f"add it, or name the teacher that answers {'them' if len(unanswered) > 1 else 'these'}: --teacher DIR",
+        )
+    return bool(unanswered)
+
+
+def _texts(task: Task, method: DistilSettings) -> Any:
+    assert method.unlabelled is not None
+    return more_texts(method.unlabelled, task, soft_labels=method.soft_labels)
