@@ -13,7 +13,6 @@ from ..tasks.own_data import more_texts
 from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..training.settings import TrainSettings, trains_in_bf16
-from .answers import answered_before
 from .phase_rows import (
     LABELLED,
     TEACHER_LOGITS,
@@ -26,6 +25,7 @@ from .phase_rows import (
 )
 from .phases import Phase
 from .settings import DistilSettings, stand_in
+from .teacher_answers import answered_before
 from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_logits
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from ..tasks.rows import fits_positions
 from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..training.settings import TrainSettings
-from .answers import check_answers, config_of_start, start_of
 from .checks import check_own_vocabulary, check_phase, check_task, check_words
 from .phases import Layers, Phase
 from .settings import DistilSettings, stand_in
 from .students import student_architecture, student_config
+from .teacher_answers import check_answers, config_of_start, start_of
 from .teachers import check_teacher, open_tokenizers
 
 
