@@ -101,7 +101,7 @@ class DistilSettings:
         str | None,
         Option(
             "More texts, which the teacher answers or has answered (--soft-labels): a file or folder of csv, tsv, jsonl or parquet "
-            "with the task's text columns, or a .txt with a text a line."
+            "with the task's text columns or one called text, or a .txt with a text a line."
         ),
     ] = None
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _EPOCHS = ((3_000, 10.0), (10_000, 4.0), (50_000, 3.0))
 _FEWEST_EPOCHS, _MOST_EPOCHS = 2.0, 10.0
 _MANY_CLASSES = 20
+# What the texts of files without labels are called, whatever the task's column is.
+_TEXT = "text"
 _SMALL_BATCH, _BATCH, _SMALL_SET = 16, 32, 5_000
 
 
@@ -153,7 +155,7 @@ def own_split(data: str, task: Task, split: str, *, labelled: bool = True, soft_
 
 
 def more_texts(data: str, task: Task, *, soft_labels: str | None = None) -> "Dataset":
-    """The rows of a file or folder of unlabelled texts: the task's text columns, a `label` that says that there is none, and
+    """The rows of a file or folder of unlabelled texts: the task's text columns (or `text` for the only one), a `label` that says that there is none, and
     `soft_labels` where they are read and there. A text file has a text a line.
 
     Raises:
@@ -165,11 +167,27 @@ def more_texts(data: str, task: Task, *, soft_labels: str | None = None) -> "Dat
     else:
         table = read_files(all_files(path))
     _check_rows(table, where=data)
+    table = _with_task_column(table, task)
     _check_columns(table, task, where=data, labelled=False)
     rows = _rows(table.select([*task.columns]), task, where=data, labelled=False)
     if soft_labels is None or soft_labels not in table.column_names:
         return rows
     return rows.add_column(SOFT_LABELS, read_soft_labels(table, soft_labels, task, where=data))
+
+
+def _with_task_column(table: "pyarrow.Table", task: Task) -> "pyarrow.Table":
+    """A table whose column `text` has the name of the task's only one, where that is missing or holds something else: files of scores
+    have columns of their own, such as the number of `tokens`."""
+    (name, *others) = task.columns
+    names = table.column_names
+    if (
+        others
+        or names.count(_TEXT) != 1
+        or (name in names and (is_text(table.column(name)) or is_list(table.column(name))))
+    ):
+        return table
+    kept = [each for each in names if each != name]
+    return table.select(kept).rename_columns([name if each == _TEXT else each for each in kept])
 
 
 def has_column(data: str, task: Task, column: str) -> bool:

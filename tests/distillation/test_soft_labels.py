@@ -1,6 +1,7 @@
 """A teacher that is known by its answers alone, in a column of the data; and texts without labels, which a teacher answers."""
 
 import json
+from dataclasses import replace
 
 import numpy
 import pyarrow
@@ -20,7 +21,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.tasks.data_settings import DataSettings
-from hf_albert_plus.tasks.own_data import find_task
+from hf_albert_plus.tasks.own_data import find_task, more_texts
 from hf_albert_plus.tasks.soft_labels import SOFT_LABELS, read_soft_labels
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import MEASURES, Task
@@ -183,16 +184,34 @@ def test_an_encoder_is_what_a_student_of_answers_starts_from(encoder, answered, 
 @pytest.mark.parametrize("form", ["txt", "jsonl", "folder"])
 def test_a_teacher_answers_unlabelled_texts(method, form, teacher, answered, tmp_path):
     texts = [f"unseen {text}" for text in TEXTS[:40]]
-    more = tmp_path / ("more.txt" if form == "txt" else "more/part-0.jsonl" if form == "folder" else "more.jsonl")
-    more.parent.mkdir(exist_ok=True)
+    more = tmp_path / (
+        "more.txt" if form == "txt" else "more/scores/part-0.jsonl" if form == "folder" else "more.jsonl"
+    )
+    more.parent.mkdir(parents=True, exist_ok=True)
     more.write_text("\n\n".join(texts)) if form == "txt" else _lines(more, [{"text": text} for text in texts])
-    more = more.parent if form == "folder" else more
+    more = tmp_path / "more" if form == "folder" else more
     alone = _distill(tmp_path / "alone", answered, teacher=teacher, method=method)
     record = _distill(tmp_path / "student", answered, teacher=teacher, method=method, unlabelled=str(more))
     labelled = len(load_split(str(answered), find_task(str(answered)), "train"))
     steps = [made.result["phases"]["task"]["steps"] for made in (alone, record)]
     assert steps == [-(-labelled // 8), -(-(labelled + 40) // 8)]
     assert read_record(tmp_path / "student").parents["unlabelled"]["path"] == str(more)
+
+
+def test_a_column_called_text_stands_for_the_tasks_own(tmp_path):
+    task = replace(_task(), columns=("tokens",))
+    rows = [
+        {"tokens": 3, "text": "as scores are written", "label": "spam"},
+        {"tokens": 2, "text": "two words", "label": "rude"},
+    ]
+    assert more_texts(str(_lines(tmp_path / "scores.jsonl", rows)), task)["tokens"][:] == [
+        "as scores are written",
+        "two words",
+    ]
+    rows = [{"tokens": ["the", "task's"], "text": "another"}]
+    assert more_texts(str(_lines(tmp_path / "own.jsonl", rows)), task)["tokens"][:] == ["the task's"]
+    with pytest.raises(InvalidInput, match="text in .*pair"):
+        more_texts(str(_lines(tmp_path / "pair.jsonl", [{"text": "one"}])), replace(task, columns=("first", "pair")))
 
 
 def test_texts_that_were_answered_before_need_no_teacher(encoder, answered, logits, tmp_path):
