@@ -70,7 +70,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
 
 
 def all_files(path: Path) -> list[Path]:
-    """A file, or all files of tables in a folder and those below it.
+    """A file, or all files of tables in a folder; of one that `albert-plus score` wrote, its scores.
 
     Raises:
         InvalidInput: none, or files of several kinds.
@@ -78,7 +78,8 @@ def all_files(path: Path) -> list[Path]:
     if not path.is_dir():
         check_input_file(path, what="--unlabelled", repair="check the path")
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
+    folder = path / "scores" if (path / "scores").is_dir() else path
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
     if len({file.suffix.lower() for file in files}) != 1:
         there = ", ".join(file.name for file in files[:12]) or "none"
         raise InvalidInput(
