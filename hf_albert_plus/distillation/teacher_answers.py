@@ -76,6 +76,8 @@ def check_answers(
             got=f"the phase {inside.name} of {method.name}, which reads a teacher's inside",
             repair="use --method kd",
         )
+    if task.benchmark:
+        load_split(data, task, "train", soft_labels=method.soft_labels)  # refuses it
     before = answered_before(data, task, method)
     rows = load_split(data, task, "train", soft_labels=method.soft_labels if before else None)
     if before:

@@ -21,6 +21,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.tasks.data_settings import DataSettings
+from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.own_data import find_task, more_texts
 from hf_albert_plus.tasks.soft_labels import SOFT_LABELS, read_soft_labels
 from hf_albert_plus.tasks.splits import load_split
@@ -268,6 +269,22 @@ def test_what_does_not_fit_is_refused_before_training(options, message, teacher,
     with pytest.raises(InvalidInput, match=message):
         _distill(tmp_path / "out", answered, **given)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_benchmark_takes_more_texts_and_no_column(teachers, data_dir, tmp_path):
+    more = tmp_path / "more.txt"
+    more.write_text("\n".join(TEXTS))
+    task = get_task("sst2")
+    how = DistilSettings("kd", epochs=0.1, unlabelled=str(more))
+    record = distill(
+        str(teachers / "sst2"), data=str(data_dir), task=task, output=tmp_path / "out", settings=QUICK, method=how
+    )
+    assert record.parents["unlabelled"]["path"] == str(more)
+    with pytest.raises(InvalidInput, match="column of data of your own, got --task sst2"):
+        how = DistilSettings(soft_labels="logits")
+        distill(
+            str(teachers / "sst2"), data=str(data_dir), task=task, output=tmp_path / "no", settings=QUICK, method=how
+        )
 
 
 def test_labels_in_another_order_are_told(encoder, tmp_path, logits, capsys):
