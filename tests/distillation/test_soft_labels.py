@@ -280,8 +280,8 @@ def test_a_benchmark_takes_more_texts_and_no_column(teachers, data_dir, tmp_path
         str(teachers / "sst2"), data=str(data_dir), task=task, output=tmp_path / "out", settings=QUICK, method=how
     )
     assert record.parents["unlabelled"]["path"] == str(more)
+    how = DistilSettings(soft_labels="logits")
     with pytest.raises(InvalidInput, match="column of data of your own, got --task sst2"):
-        how = DistilSettings(soft_labels="logits")
         distill(
             str(teachers / "sst2"), data=str(data_dir), task=task, output=tmp_path / "no", settings=QUICK, method=how
         )
