@@ -7,6 +7,7 @@ checkpoint's family, as many epochs as `albert-plus finetune` takes. What `finet
 import sys
 from pathlib import Path
 
+import torch
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -47,6 +48,7 @@ arguments = TrainingArguments(
     save_strategy="no",
     report_to="none",
     bf16=multiplies_bf16(),
+    use_cpu=not torch.cuda.is_available(),
 )
 Trainer(model, arguments, train_dataset=rows, data_collator=DataCollatorWithPadding(tokenizer)).train()
 model.save_pretrained(out)
