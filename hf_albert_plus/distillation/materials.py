@@ -55,9 +55,10 @@ class Materials:
     def teacher(self) -> Any:
         """The task's classifier; where there is no task, or a column has the answers, the encoder under a head that is not kept."""
         has_head = is_classifier(load_config(self.teacher_source, option="--teacher"))
-        new_head = None if has_head else self.task or stand_in()
-        if self.task is not None and self.method.soft_labels is None:
-            new_head = None
+        if self.task is not None:
+            new_head = None if self.method.soft_labels is None else self.task
+        else:
+            new_head = None if has_head else stand_in()
         return load_classifier(self.teacher_source, option="--teacher", task=new_head)
 
     @cached_property

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..config_files import load_config
 from ..errors import InvalidInput
+from ..heads import is_classifier
 from ..tasks.own_data import has_column, more_texts
 from ..tasks.soft_labels import SOFT_LABELS, say_agreement
 from ..tasks.splits import load_split
@@ -32,10 +33,20 @@ def start_of(teacher: str | None, method: DistilSettings) -> tuple[str, str]:
 
 
 def config_of_start(start: str, option: str, *, task: Task | None, method: DistilSettings) -> Any:
-    """The config of what a run starts with, with the task's labels where the column of answers has them."""
+    """The config of what a run starts with, with the task's labels where the column of answers has them.
+
+    Raises:
+        InvalidInput: a classifier of another number of labels, beside such a column.
+    """
     config = load_config(start, option=option)
     if method.soft_labels is None or task is None:
         return config
+    if is_classifier(config) and config.num_labels != task.num_labels:
+        raise InvalidInput(
+            f"{option} must be an encoder, or a classifier with the {task.num_labels} labels of {task.name}",
+            got=f"{start} with {config.num_labels} labels",
+            repair="use the encoder that it was fine-tuned from",
+        )
     config = deepcopy(config)
     config.id2label = dict(enumerate(task.label_names))
     config.label2id = {name: i for i, name in enumerate(task.label_names)}

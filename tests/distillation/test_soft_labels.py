@@ -259,12 +259,15 @@ def test_labels_count_where_there_are_some():
             "every row must have the column 'logits'",
         ),
         ({"teacher": "teacher", "unlabelled": "more", "method": "labels"}, "learns a task from a teacher's answers"),
+        ({"teacher": "two labels", "soft_labels": "logits"}, "with the 3 labels of answered, got .* with 2 labels"),
         ({"teacher": "teacher", "unlabelled": "nowhere.csv"}, "nowhere.csv"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_training(options, message, teacher, encoder, answered, tmp_path):
+def test_what_does_not_fit_is_refused_before_training(
+    options, message, teacher, encoder, classifier_dir, answered, tmp_path
+):
     more = _lines(tmp_path / "more.jsonl", [{"text": text} for text in TEXTS[:5]])
-    paths = {"teacher": teacher, "encoder": encoder, "more": str(more)}
+    paths = {"teacher": teacher, "encoder": encoder, "more": str(more), "two labels": classifier_dir}
     given = {name: paths.get(value, value) if name != "soft_labels" else value for name, value in options.items()}
     with pytest.raises(InvalidInput, match=message):
         _distill(tmp_path / "out", answered, **given)
