@@ -27,7 +27,8 @@ for data in "${@:3}"; do
         fi
     done
     albert-plus eval "${targets[@]}" --data "$data" --out "$out/scores/$name"
-    albert-plus bench "${times[@]}" --data "$data" --scenario single-stream --scenario offline --out "$out/latency/$name"
+    albert-plus bench "${times[@]}" --data "$data" --baseline "${times[0]}" --scenario single-stream \
+        --scenario offline --out "$out/latency/$name"
     albert-plus report --scores "$out/scores/$name/scores.json" "${floors[@]}" --bench "$out/latency/$name/latency.json" \
         --data-name "$name" --out "$out/reports/$name"
 done

@@ -312,7 +312,7 @@ def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
     made = {str(found["out"]) for found in calls["run"]}
     for scored, timed in zip(calls["eval"], calls["bench"], strict=True):
         assert len(scored["targets"]) == 10
-        assert set(timed["targets"]) <= set(scored["targets"])
+        assert {timed["baseline"], *timed["targets"]} <= set(scored["targets"])
         for target in scored["targets"]:
             role, _, path = target.partition("=")
             path = path.partition(":")[0]
