@@ -17,12 +17,13 @@ for data in "${@:3}"; do
         run=$out/runs/$name-$seed plain=$out/plain/$name-$seed
         albert-plus run --teacher "$encoder" --data "$data" --max-length "$length" --seed "$seed" --out "$run"
         if [ ! -f "$plain/task.json" ]; then python "$here/plain_trainer.py" "$encoder" "$data" "$plain" "$seed" "$length"; fi
+        task=$(basename "$run"/floor/*)  # another name than the data's where GLUE has a task of that name
         targets+=("plain=$plain")
         for role in teacher student; do
-            targets+=("$role=$run/models/$role-$name" "$role=$run/models/$role-$name:onnx-int8")
+            targets+=("$role=$run/models/$role-$task" "$role=$run/models/$role-$task:onnx-int8")
         done
         if [ -z "${times[*]}" ]; then
-            floors=(--scores "$run/floor/$name/scores.json")
+            floors=(--scores "$run/floor/$task/scores.json")
             times=("${targets[@]:1}")
         fi
     done

@@ -305,6 +305,8 @@ def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
     plain.parent.mkdir()
     plain.write_text('#!/bin/bash\nmkdir -p "$4" && touch "$4/task.json"\n')
     plain.chmod(0o755)
+    for run in ("one-1", "one-2", "other-1", "other-2"):  # the floor says what the task is called
+        (tmp_path / "study" / "runs" / run / "floor" / "stsb-own").mkdir(parents=True)
     calls = {}
     for verb, found in calls_of("own-data-study.sh", "study", "org/encoder", "one", "other", folder=tmp_path):
         calls.setdefault(verb, []).append(found)
@@ -316,7 +318,12 @@ def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
         for target in scored["targets"]:
             role, _, path = target.partition("=")
             path = path.partition(":")[0]
-            assert (tmp_path / path).is_dir() if role == "plain" else path.partition("/models/")[0] in made
+            if role == "plain":
+                assert (tmp_path / path).is_dir()
+                continue
+            run, _, model = path.partition("/models/")
+            assert run in made
+            assert model == f"{role}-stsb-own"
     for found in calls["report"]:
         assert str(found["scores"][0].parent) in {str(each["out"]) for each in calls["eval"]}
         assert str(found["bench"].parent) in {str(each["out"]) for each in calls["bench"]}
