@@ -140,6 +140,12 @@ def check_label_names(config: PreTrainedConfig, task: Task, *, option: str, sour
         )
 
 
+def name_labels(config: PreTrainedConfig, task: Task) -> None:
+    """Gives a config a task's labels: their number, names and order."""
+    config.id2label = dict(enumerate(task.label_names))
+    config.label2id = {name: i for i, name in enumerate(task.label_names)}
+
+
 def label_names_of(config: PreTrainedConfig) -> list[str]:
     """The names of a classifier's labels in the order of their ids; none where they are transformers' LABEL_0, LABEL_1, …"""
     id2label: Any = config.id2label
@@ -169,9 +175,7 @@ def load_classifier(
             repair="start from the encoder it was fine-tuned from",
         )
     if task is not None and config is None:
-        names = task.label_names
-        saved.id2label = dict(enumerate(names))
-        saved.label2id = {name: i for i, name in enumerate(names)}
+        name_labels(saved, task)
         saved.problem_type = task.problem_type
     model, report = from_pretrained(AutoModelForSequenceClassification, source, option=option, config=config or saved)
     encoder = f"{model.base_model_prefix}."

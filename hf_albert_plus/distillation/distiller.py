@@ -106,7 +106,16 @@ class Distiller(nn.Module):
         mask = columns["attention_mask" if "attention_mask" in columns else "query_attention_mask"]
         several = getattr(self.student.config, "problem_type", None) == "multi_label_classification"
         return Batch(
-            student, taught, teacher_logits, mask, labels, self.layers, self.projections, self.depths, several, labelled
+            student,
+            taught,
+            teacher_logits,
+            mask,
+            labels,
+            self.layers,
+            self.projections,
+            self.depths,
+            several,
+            labelled_B=labelled,
         )
 
     def describe(self) -> dict[str, Any]:

@@ -29,10 +29,7 @@ from .distiller import DistillationTrainer, Distiller, projections_of, stored_on
 from .dual_training.dual_teacher import DualDistiller
 from .dual_training.segmentation import DualCollator, word_rows
 from .materials import Materials
-from .phase_rows import (
-    Collator,
-    task_rows,
-)
+from .phase_rows import Collator, task_rows
 from .phases import Phase
 from .settings import stand_in
 from .students import start_student, student_config

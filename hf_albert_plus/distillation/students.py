@@ -5,7 +5,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..checkpoints import label_names_of, load_classifier, load_towers
+from ..checkpoints import label_names_of, load_classifier, load_towers, name_labels
 from ..config_building import student_of, variant_of
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
@@ -75,8 +75,7 @@ def student_config(source: Any, *, task: Task, settings: StudentSettings, method
     config.num_labels = source.num_labels
     config.id2label, config.label2id = source.id2label, source.label2id
     if not task.benchmark and not label_names_of(source):
-        config.id2label = dict(enumerate(task.label_names))
-        config.label2id = {name: i for i, name in enumerate(task.label_names)}
+        name_labels(config, task)
     config.problem_type = task.problem_type
     if method.exits and not config.exit_layers:
         config.exit_layers = list(range(1, config.num_hidden_layers))

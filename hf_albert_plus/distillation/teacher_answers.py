@@ -1,8 +1,8 @@
 """Who answers the rows of a distillation: the teacher that is run, or one that has answered before, in a column of the data."""
 
-from copy import deepcopy
 from typing import Any
 
+from ..checkpoints import name_labels
 from ..config_files import load_config
 from ..errors import InvalidInput
 from ..heads import is_classifier
@@ -47,15 +47,15 @@ def config_of_start(start: str, option: str, *, task: Task | None, method: Disti
             got=f"{start} with {config.num_labels} labels",
             repair="use the encoder that it was fine-tuned from",
         )
-    config = deepcopy(config)
-    config.id2label = dict(enumerate(task.label_names))
-    config.label2id = {name: i for i, name in enumerate(task.label_names)}
+    name_labels(config, task)
     return config
 
 
 def answered_before(data: str, task: Task, method: DistilSettings) -> bool:
-    """Whether the labelled rows have the column of answers."""
-    return method.soft_labels is not None and has_column(data, task, method.soft_labels)
+    """Whether the labelled rows have the column of answers: they must where no other rows are read."""
+    if method.soft_labels is None:
+        return False
+    return task.benchmark is not None or method.unlabelled is None or has_column(data, task, method.soft_labels)
 
 
 def check_answers(
@@ -87,17 +87,13 @@ def check_answers(
             got=f"the phase {inside.name} of {method.name}, which reads a teacher's inside",
             repair="use --method kd",
         )
-    if task.benchmark:
-        load_split(data, task, "train", soft_labels=method.soft_labels)  # refuses it
     before = answered_before(data, task, method)
-    rows = load_split(data, task, "train", soft_labels=method.soft_labels if before else None)
     if before:
+        rows = load_split(data, task, "train", soft_labels=method.soft_labels)
         say_agreement(rows[SOFT_LABELS][:], list(rows["label"]), task, where="the training rows")
     unanswered = [] if before else [data]
     if method.unlabelled is not None and SOFT_LABELS not in _texts(task, method).column_names:
         unanswered.append(method.unlabelled)
-    if unanswered == [data] and method.unlabelled is None:
-        load_split(data, task, "train", soft_labels=method.soft_labels)  # says which columns there are
     if unanswered and teacher is None:
         raise InvalidInput(
             f"without --teacher every row must have the column {method.soft_labels!r}",

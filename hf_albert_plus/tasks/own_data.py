@@ -155,8 +155,8 @@ def own_split(data: str, task: Task, split: str, *, labelled: bool = True, soft_
 
 
 def more_texts(data: str, task: Task, *, soft_labels: str | None = None) -> "Dataset":
-    """The rows of a file or folder of unlabelled texts: the task's text columns (or `text` for the only one), a `label` that says that there is none, and
-    `soft_labels` where they are read and there. A text file has a text a line.
+    """The rows of a file or folder of unlabelled texts: the task's text columns (or `text` for the only one), a `label` that says that
+    there is none, and `soft_labels` where they are read and there. A text file has a text a line.
 
     Raises:
         InvalidInput: no rows, or columns that are not the task's.

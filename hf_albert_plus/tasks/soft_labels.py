@@ -6,6 +6,7 @@ so) or named by them; of a task of numbers, its number. What is read here are lo
 
 import json
 import math
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def read_soft_labels(table: "pyarrow.Table", column: str, task: Task, *, where: 
         raise InvalidInput(
             "--soft-labels must be a column of the data",
             got=f"{column!r}, and {where} has {', '.join(table.column_names)}",
-            repair=f"{suggest(column, table.column_names)}; albert-plus score DIR --logits writes one",
+            repair=f"{suggest(column, table.column_names)}; albert-plus score --engine DIR --input FILE --logits --output OUT writes one",
         )
     rows = [_row(value, task, column, f"row {i} of {where}") for i, value in enumerate(table.column(column).to_pylist(), 1)]  # fmt: skip
     if task.is_regression:
@@ -51,7 +52,7 @@ def say_agreement(soft: list[list[float]], labels: list[Any], task: Task, *, whe
     if task.kind != "classes":
         return
     agree = sum(max(range(len(row)), key=row.__getitem__) == label for row, label in zip(soft, labels, strict=True))
-    most = max(labels.count(label) for label in set(labels))
+    most = max(Counter(labels).values())
     doubt = f": its labels may be in another order than {', '.join(task.labels[:5])}, …" if agree < most else ""
     say(f"the teacher's first class is the label in {100 * agree / len(labels):.1f} % of {where}{doubt}")
 
