@@ -15,7 +15,7 @@ for data in "${@:3}"; do
     targets=() floors=() times=()
     for seed in ${SEEDS-42}; do
         run=$out/runs/$name-$seed plain=$out/plain/$name-$seed
-        albert-plus run --teacher "$encoder" --data "$data" --max-length "$length" --seed "$seed" --out "$run"
+        albert-plus run --teacher "$encoder" --data "$data" --max-length "$length" --seed "$seed" --stop-after eval --out "$run"
         if [ ! -f "$plain/task.json" ]; then python "$here/plain_trainer.py" "$encoder" "$data" "$plain" "$seed" "$length"; fi
         task=$(basename "$run"/floor/*)  # another name than the data's where GLUE has a task of that name
         targets+=("plain=$plain")

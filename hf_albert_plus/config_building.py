@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from json import JSONDecodeError
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import torch
@@ -12,8 +12,10 @@ from transformers import PreTrainedConfig
 from .configuration_albert_plus import AlbertPlusConfig
 from .errors import InvalidInput, suggest
 from .records.files import parse_json
-from .variants import SHARED, get_variant
+from .variants import SHARED, UNSHARED, get_variant
 
+# Of the teacher's layers, which a student has.
+Part = Literal["half", "third"]
 FIELDS = tuple(AlbertPlusConfig.__annotations__)
 _LABELS = ("id2label", "label2id", "problem_type")
 
@@ -46,10 +48,13 @@ def derived_config(
     return build_config({**fields, **(overrides or {})})
 
 
-def student_of(teacher: PreTrainedConfig, *, overrides: dict[str, Any] | None = None) -> AlbertPlusConfig:
-    """The default student of a teacher: all-shared, the teacher's width, half of its layers and E = 128 at most.
+def student_of(
+    teacher: PreTrainedConfig, *, part: Part = "half", overrides: dict[str, Any] | None = None
+) -> AlbertPlusConfig:
+    """A student of the teacher's width, with E = 128 at most.
 
-    Sharing makes it small, half the layers make it fast.
+    - `half`: half of the teacher's layers, all of them one block. Sharing makes it small, half the layers make it fast.
+    - `third`: a third of them, each its own block, which can start as a layer of the teacher.
     """
     source = _as_albert_plus(teacher)
     fields = {name: getattr(source, name) for name in (
@@ -58,8 +63,9 @@ def student_of(teacher: PreTrainedConfig, *, overrides: dict[str, Any] | None = 
         "num_feedforward_networks", "trigram_embeddings", "pooling", "pooler",
     )}  # fmt: skip
     fields["embedding_size"] = source.embedding_size if source.trigram_embeddings else min(128, source.hidden_size)
-    fields["num_hidden_layers"] = max(1, source.num_hidden_layers // 2)
-    return build_config({**fields, **SHARED, **(overrides or {})})
+    depths = {"half": source.num_hidden_layers // 2, "third": round(source.num_hidden_layers / 3)}
+    fields["num_hidden_layers"] = max(1, depths[part])
+    return build_config({**fields, **(SHARED if part == "half" else UNSHARED), **(overrides or {})})
 
 
 def variant_of(teacher: PreTrainedConfig, *, variant: str, overrides: dict[str, Any] | None = None) -> AlbertPlusConfig:

@@ -23,13 +23,14 @@ _TRAINING_SPEEDUPS = {
     "albert": {(768, 12): 5.6, (1024, 24): 1.7, (2048, 24): 0.6, (4096, 12): 0.3},
 }
 SHARED = {"attention_sharing": "all", "ffn_sharing": "all"}
+UNSHARED = {"attention_sharing": "none", "ffn_sharing": "none"}
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-_UNSHARED = {"vocab_size": 30522, "attention_sharing": "none", "ffn_sharing": "none", "hidden_act": "gelu", **_DROPOUT}
+_BERT = {"vocab_size": 30522, **UNSHARED, "hidden_act": "gelu", **_DROPOUT}
 # The release notes of the 2019 code: v2 is trained longer, without dropout; v1-xxlarge had none either.
 _ALBERT_V1, _ALBERT_V2 = "ALBERT, Table 1 (v1, with dropout)", "ALBERT, Table 1 (v2)"
 _STUDY = {"all": SHARED, "attention": {"attention_sharing": "all", "ffn_sharing": "none"},
           "ffn": {"attention_sharing": "none", "ffn_sharing": "all"},
-          "none": {"attention_sharing": "none", "ffn_sharing": "none"}}  # fmt: skip
+          "none": UNSHARED}  # fmt: skip
 
 
 def _shape(hidden_size: int, layers: int, heads: int, **more: Any) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def _albert(hidden_size: int, layers: int, heads: int, **more: Any) -> dict[str,
 
 
 def _bert(hidden_size: int, layers: int, heads: int, **more: Any) -> dict[str, Any]:
-    return {**_UNSHARED, **_shape(hidden_size, layers, heads, embedding_size=hidden_size), **more}
+    return {**_BERT, **_shape(hidden_size, layers, heads, embedding_size=hidden_size), **more}
 
 
 def published_training_speedup(config: "PreTrainedConfig") -> float | None:

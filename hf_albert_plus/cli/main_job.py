@@ -43,6 +43,12 @@ def run(
     head_learning_rate: o.HeadLearningRate = None,
     set_: o.MethodSet = None,
     threads: o.Threads = None,
+    stop_after: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop after this stage: finetune, distill, export, eval (with the floor), bench. Again without it goes on."
+        ),
+    ] = None,
     as_json: o.JsonOut = False,
 ) -> None:
     """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
@@ -54,17 +60,19 @@ def run(
     settings = replace(
         settings, values=values, overrides=overrides, pooling=pooling, head_learning_rate=head_learning_rate
     )
-    table = run_pipeline(teacher, data=on.data, tasks=on.tasks, out=out, settings=settings, threads=threads)
+    table = run_pipeline(
+        teacher, data=on.data, tasks=on.tasks, out=out, settings=settings, threads=threads, stop_after=stop_after
+    )
     _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task.name for task in on.tasks)}")
 
 
 def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
-    if table is None:
-        return
     if as_json:
         from hf_albert_plus.eval.reporting.presentation import records
 
-        print_json({"out": str(out), "rows": records(table)})
+        print_json({"out": str(out), "rows": [] if table is None else records(table)})
+        return
+    if table is None:
         return
     print_table(table, title=title)
     for name in ("report.md", "report.html", "report.csv", "report.json"):

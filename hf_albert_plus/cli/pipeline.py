@@ -78,9 +78,9 @@ def run_pipeline(
     Returns:
         The speedup table, or None if stopped before it.
     """
+    last = stage_index(stop_after)
     chosen = [get_task(name) for name in tasks]
     _check_before_training(teacher, data=data, tasks=chosen, settings=settings)
-    last = stage_index(stop_after)
     floors = sum(settings.has_floor(task) for task in chosen)
     run = _Run(
         teacher=teacher,
@@ -108,8 +108,8 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
     from hf_albert_plus.eval.targets import check_shapes, parse_shapes
 
     source = load_config(teacher, option="--teacher")
-    student = student_architecture(source, settings.architecture)
-    configs = {"the teacher": source, "the student": student}
+    students = {task.name: student_architecture(source, settings.architecture(task)) for task in tasks}
+    configs = [("the teacher", source), *(("the student", student) for student in students.values())]
     row = get_method(settings.method)
     if row.towers or row.own_vocabulary:
         raise InvalidInput(
@@ -117,7 +117,7 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
             got=f"--method {row.name}",
             repair=f"use albert-plus distill --method {row.name}",
         )
-    for name, config in configs.items():
+    for name, config in configs:
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
@@ -126,7 +126,7 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
             check_label_names(source, task, option="--teacher", source=teacher)
             _refuse_head_options(teacher, settings)
         head_rate(task, chosen=settings.head_learning_rate, learning_rate=training.learning_rate, is_new=True)
-        how = settings.distillation(task, encoder=teacher)
+        student, how = students[task.name], settings.distillation(task, encoder=teacher)
         for phase in how.chosen(Layers(student.num_hidden_layers, source.num_hidden_layers)):
             check_words(phase, teacher, source)
             if phase.of_teacher:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ..conversion.settings import Pooling
-from ..distillation.settings import DEFAULT, HALF, DistilSettings, StudentSettings
+from ..distillation.settings import DEFAULT, DistilSettings, StudentSettings
 from ..option import Option, PythonOnly
 from ..tasks.task import Task
 from ..training.settings import Precision, TrainSettings
@@ -18,7 +18,9 @@ class RunSettings:
 
     method: Annotated[str, Option("How the student learns: a name of distill --list-methods.")] = DEFAULT
     values: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
-    student: Annotated[str, Option("half (all-shared, half the teacher's layers) or a variant.")] = HALF
+    student: Annotated[
+        str, Option("As of distill: third, half, or a variant. auto is third for your own data and half for GLUE's.")
+    ] = StudentSettings.student
     overrides: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
     head_learning_rate: Annotated[float | None, PythonOnly("--head-learning-rate has it")] = None
@@ -43,9 +45,8 @@ class RunSettings:
         BenchSettings(seconds=self.bench_seconds)
         parse_shapes(self.shapes)
 
-    @property
-    def architecture(self) -> StudentSettings:
-        return StudentSettings(self.student, self.overrides)
+    def architecture(self, task: Task) -> StudentSettings:
+        return StudentSettings(self.student, self.overrides).of_task(task)
 
     def has_floor(self, task: Task) -> bool:
         """Whether a task's table has a floor."""
@@ -68,7 +69,7 @@ class RunSettings:
         epochs = self.student_epochs
         if epochs is None and self.method == DEFAULT:
             epochs = 2 * self.training(task).epochs
-        settings = DistilSettings(self.method, self.architecture, self.values, epochs, self.student_learning_rate)
+        settings = DistilSettings(self.method, self.architecture(task), self.values, epochs, self.student_learning_rate)
         from ..distillation.phases import Layers  # opens torch
 
         phases = settings.row.phases(Layers(student=2, teacher=2), settings.settings)

@@ -1,6 +1,6 @@
 """How a student is distilled, which architecture it has, and how its data is augmented."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DEFAULT = "kd-hidden"
 # Learns from a teacher's answers alone.
 _OF_ANSWERS = "kd"
-HALF = "half"
+PARTS = ("half", "third")
+_BY_TASK = "auto"
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,15 @@ class StudentSettings:
     student: Annotated[
         str,
         Option(
-            "half (all-shared, half the teacher's layers, E at most 128), a variant, or a model directory: with weights these are the "
-            "start, with a config.json alone it is an architecture."
+            "third (a third of the teacher's layers, E at most 128), half (half of them, all shared), a variant, or a model directory: "
+            "with weights these are the start, with a config.json alone it is an architecture. auto is third for your own data and half "
+            "for GLUE's."
         ),
-    ] = HALF
+    ] = _BY_TASK
     overrides: Annotated[
         tuple[tuple[str, Any], ...],
         PythonOnly(
-            "--set has these config fields: any of half or a variant; of a directory those of exits, and num_hidden_layers where "
+            "--set has these config fields: any of third, half or a variant; of a directory those of exits, and num_hidden_layers where "
             "its blocks are shared, as an all-shared encoder is as deep as its config says"
         ),
     ] = ()
@@ -44,6 +46,12 @@ class StudentSettings:
         Initialisation | None,
         Option("Student's start: of the teacher's layers the average, first or svd; random. Default: the method's."),
     ] = None
+
+    def of_task(self, task: Task | None) -> "StudentSettings":
+        """The same with `auto` replaced by the student that a task has by default."""
+        if self.student != _BY_TASK:
+            return self
+        return replace(self, student="half" if task is None or task.benchmark else "third")
 
     @property
     def has_weights(self) -> bool:
@@ -159,6 +167,10 @@ class DistilSettings:
         if not chosen:
             raise InvalidInput("a phase must have epochs", got="none", repair="raise --epochs or leave out --phases")
         return chosen
+
+    def of_task(self, task: Task | None) -> "DistilSettings":
+        """The same with the student that a task has by default where none was chosen."""
+        return replace(self, student=self.student.of_task(task))
 
     def reads_task(self, phase: "Phase") -> bool:
         return phase.rows != "text" or self.text is None

@@ -45,6 +45,7 @@ def distill(
     Raises:
         InvalidInput: parts that do not fit together, found before anything is trained.
     """
+    method = method.of_task(task)
     phases = check_distillation(teacher, data=data, task=task, settings=settings, method=method)
     if not any(method.reads_task(phase) for phase in phases):
         data = task = None

@@ -1,12 +1,12 @@
 """Students: any ALBERT-plus architecture, started from its teacher or from a directory of its own."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from transformers import PreTrainedModel
 
 from ..checkpoints import label_names_of, load_classifier, load_towers, name_labels
-from ..config_building import student_of, variant_of
+from ..config_building import Part, student_of, variant_of
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..conversion.initialise import initialise
@@ -16,7 +16,7 @@ from ..tasks.task import Task
 from ..twin_albert_plus import AlbertPlusTwinModel
 from ..variants import VARIANTS
 from .phases import Method
-from .settings import HALF, StudentSettings
+from .settings import PARTS, StudentSettings
 
 
 def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusConfig:
@@ -35,14 +35,14 @@ def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusCo
                 repair=f"convert it first: albert-plus convert {settings.student} --out …",
             )
         return _reshaped(config, overrides)
-    if settings.student not in (HALF, *VARIANTS):
+    if settings.student not in (*PARTS, *VARIANTS):
         raise InvalidInput(
             "--student must be a known student or a model directory",
             got=repr(settings.student),
-            repair=suggest(settings.student, [HALF, *VARIANTS]),
+            repair=suggest(settings.student, [*PARTS, *VARIANTS]),
         )
-    if settings.student == HALF:
-        return student_of(source, overrides=overrides)
+    if settings.student in PARTS:
+        return student_of(source, part=cast(Part, settings.student), overrides=overrides)
     return variant_of(source, variant=settings.student, overrides=overrides)
 
 
@@ -99,10 +99,10 @@ def start_student(
             return _open_towers(settings.student, method), done
         student = load_classifier(settings.student, option="--student", task=task, config=config)
         return (_towers(student) if method.towers else student), done
-    layers = (
-        None if config.num_hidden_layers > teacher.config.num_hidden_layers else _start_layers(teacher, config, method)
-    )
-    student, done = initialise(teacher, config, method=settings.initialise or method.initialise, layers=layers)
+    start = settings.initialise or method.initialise
+    deeper = config.num_hidden_layers > teacher.config.num_hidden_layers
+    layers = None if deeper else _start_layers(teacher, config, start=start, chosen=method.start_layers)
+    student, done = initialise(teacher, config, method=start, layers=layers)
     return (_towers(student) if method.towers else student), done
 
 
@@ -116,12 +116,16 @@ def _open_towers(source: str, method: Method) -> PreTrainedModel:
     return load_towers(source, option="--student")
 
 
-def _start_layers(teacher: PreTrainedModel, config: AlbertPlusConfig, method: Method) -> list[int] | None:
-    """Layers of the teacher, from 0, that the student's start from."""
+def _start_layers(
+    teacher: PreTrainedModel, config: AlbertPlusConfig, *, start: str, chosen: str | None
+) -> list[int] | None:
+    """Layers of the teacher, from 0, that the student's start from: the method's choice. Without one, and without a start that
+    says how layers are combined, layers that share nothing start as one layer of the teacher each."""
     old, new = teacher.config.num_hidden_layers, config.num_hidden_layers
-    if method.start_layers == "first":
+    if chosen == "first":
         return list(range(new))
-    if method.start_layers == "spread":
+    own_blocks = all(len(set(layer_map)) == new for layer_map in (config.attention_map, config.ffn_map))
+    if chosen == "spread" or (start == "auto" and own_blocks):
         return [round(layer * (old - 1) / max(new - 1, 1)) for layer in range(new)]
     return None
 

@@ -116,6 +116,7 @@ def test_help_lists_the_verbs():
         (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--method", "distilbert", "--shapes", "1x8"], ["the phase general needs a teacher with a masked language modelling head"]),
         (["distill", "--teacher", "{model}", "--data", "{data}", "--task", "sst2", "--out", "z", "--method", "extreme", "--max-length", "32"], ["a tokenizer of its own, got half", "train_new_from_iterator"]),
         (["demo", "--out", "z", "--stop-after", "sleep"], ["--stop-after", "'sleep'", "bench"]),
+        (["run", "--teacher", "{encoder}", "--data", "{data}", "--task", "sst2", "--out", "z", "--max-length", "32", "--stop-after", "sleep"], ["--stop-after", "'sleep'", "bench"]),
     ],
 )  # fmt: skip
 def test_a_wrong_value_ends_with_2_the_repair_and_nothing_written(
@@ -221,6 +222,16 @@ def test_a_run_leaves_directories_that_transformers_opens(finished):
 
 
 @pytest.mark.slow
+def test_a_run_stops_after_a_stage_and_goes_on(run_arguments, tmp_path):
+    out = tmp_path / "out"
+    assert json.loads(invoke(*run_arguments, "--out", out, "--stop-after", "finetune", "--json").stdout)["rows"] == []
+    assert [path.name for path in (out / "trained").iterdir()] == ["teacher-stsb"]
+    done = invoke(*run_arguments, "--out", out, "--stop-after", "distill")
+    assert "done before" in done.output
+    assert {path.name for path in out.rglob("*-stsb")} == {"teacher-stsb", "student-stsb"}
+    assert sorted(path.name for path in out.iterdir()) == ["trained"]
+
+
 def test_a_finished_run_is_printed_again_as_json(finished, run_arguments):
     out, _ = finished
     done = albert_plus(*run_arguments, "--out", out, "--json")
