@@ -283,7 +283,7 @@ def test_the_study_of_compression_reads_what_it_made(tmp_path):
     calls = calls_of("compression-study.sh", "study", "nyu-mll/glue", "org/encoder", "text.txt", folder=tmp_path)
     for verb, found in calls + calls_of("compression-measure.sh", "study", "nyu-mll/glue", folder=tmp_path):
         for name in ("model", "teacher", "student", "source", "directory"):
-            if found.get(name) is not None and (name, str(found[name])) != ("student", "half"):
+            if found.get(name) is not None and (name, str(found[name])) != ("student", "auto"):
                 assert str(found[name]) in made, (verb, name)
         if verb == "export":
             exported[str(found["out"])] = set(found["to"])
