@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.measured_documents import Latency, Scores, to_json
+from hf_albert_plus.eval.measured_documents import FLOOR, Latency, Scores, to_json
 from hf_albert_plus.eval.reporting.class_tables import card_classes
 from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
 from hf_albert_plus.eval.reporting.presentation import difference_text, is_offline, metric_text, speedup_text
@@ -52,6 +52,7 @@ def card_facts(
             got=f"{directory}, which is not there",
             repair="run it in the folder in which albert-plus eval ran",
         )
+    floor = [row for row in table.rows if row.runtime == FLOOR]
     config = load_config(directory, option="a target")
     training = training_record(directory)
     document = next(document for document in scores if document.task == task_name)
@@ -67,7 +68,7 @@ def card_facts(
         "encoder": encoder_facts(config),
         "parameters": parameter_facts(config),
         "training": {key: training.get(key, absent) for key, absent in _TRAINING.items()} if training else {},
-        "scores": [_score(row, part, task) for row in rows for part in task.rows if part in row.scores],
+        "scores": [_score(row, part, task) for row in (*rows, *floor) for part in task.rows if part in row.scores],
         "baseline": table.baseline,
         "latency": [_latency(row, table) for row in rows],
         "machine": to_json(latency.environment),

@@ -190,6 +190,9 @@ def test_the_verb_and_a_run_with_a_floor(tmp_path, encoder_dir):
     assert "The floor of my, classifiers without an encoder" in page
     assert "\ntf-idf | not measured | 0.0 | not measured" in page
     assert "\nstatic | " in page
+    card = (tmp_path / "out" / "report" / "cards" / "student-my.md").read_text()
+    assert "tf-idf and static are classifiers without an encoder." in card
+    assert "\n| tf-idf | my validation | " in card
 
 
 def test_texts_without_words_are_refused(tmp_path):
