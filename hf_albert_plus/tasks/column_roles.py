@@ -135,6 +135,8 @@ def _holds_text(column: "pyarrow.ChunkedArray") -> bool:
 
 def _holds_flags(column: "pyarrow.ChunkedArray") -> bool:
     """Whether a column holds nothing but 0 and 1, or true and false."""
-    if is_list(column):
+    from pyarrow import types
+
+    if types.is_nested(column.type):
         return False
     return set(column.to_pylist()) in ({0, 1}, {0}, {1}, {"0", "1"}, {"0"}, {"1"}, {True, False})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
 from .column_roles import is_list, is_text
+from .most_likely import class_answers, most_likely
 from .task import Kind, Task
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind 
             raise InvalidInput("rows must have labels", got=f"none in {where}", repair="choose another --label-column")
         return FoundLabels("labels", tuple(sorted(held, key=_order)), None)
     names = _classes(table, name, where=where)
+    answers = class_answers(_present(table, name, where=where), where=where)
+    if answers is not None and len(answers[0]) > 1:
+        return FoundLabels("classes", tuple(sorted(answers[0], key=_order)), None)
     return FoundLabels("classes", _checked_classes(names, name, where=where), None)
 
 
@@ -84,7 +88,7 @@ def read_labels(table: "pyarrow.Table", task: Task, *, where: str) -> list[Any]:
         return [list(row) for row in zip(*flags, strict=True)]
     ids = {name: i for i, name in enumerate(task.labels)}
     if not task.has_several_labels:
-        names = _classes(table, first, where=where)
+        names = _classes(table, first, where=where, labels=task.labels)
         _check_known(names, task, where=where)
         return [ids[name] for name in names]
     lists = _lists(table, first, where=where)
@@ -128,7 +132,12 @@ def _as_number(text: Any) -> float | None:
 
 
 def _kind(table: "pyarrow.Table", columns: tuple[str, ...], *, where: str) -> Kind:
-    if len(columns) > 1 or is_list(table.column(columns[0])):
+    if len(columns) > 1:
+        return "labels"
+    values = table.column(columns[0]).to_pylist()
+    if class_answers(values, where=where) is not None:
+        return "classes"
+    if is_list(table.column(columns[0])):
         return "labels"
     values = _present(table, columns[0], where=where)
     if all(isinstance(value, str) and value.lstrip().startswith("[") for value in values):
@@ -160,8 +169,11 @@ def _is_missing(value: Any) -> bool:
     )
 
 
-def _classes(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
+def _classes(table: "pyarrow.Table", name: str, *, where: str, labels: tuple[str, ...] = ()) -> list[str]:
     values = _present(table, name, where=where)
+    answers = class_answers(values, where=where, labels=labels)
+    if answers is not None:
+        return [most_likely(answer) for answer in answers]
     wrong = next((value for value in values if not isinstance(value, str | int | float)), None)
     if wrong is not None:
         raise InvalidInput(

@@ -22,6 +22,7 @@ from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassificat
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.most_likely import class_answers
 from hf_albert_plus.tasks.own_data import find_task, more_texts
 from hf_albert_plus.tasks.soft_labels import SOFT_LABELS, read_soft_labels
 from hf_albert_plus.tasks.splits import load_split
@@ -110,6 +111,56 @@ def test_several_labels_have_a_probability_each():
     numpy.testing.assert_allclose(expit(numpy.array(found)), rows, atol=1e-5)
     as_logits = [[-3.0, 0.5, 2.0]]
     assert read_soft_labels(pyarrow.table({"soft": as_logits}), "soft", _task("labels"), where="here") == as_logits
+
+
+# Answers without labels
+
+
+def test_a_teachers_first_class_is_the_label_where_there_is_no_other(tmp_path):
+    named = [{"text": f"row {i}", "said": {"b": 0.2, "a": 0.1 + i / 9, "c": 0.05}} for i in range(6)]
+    task = find_task(str(_lines(tmp_path / "named.jsonl", named)))
+    assert (task.kind, task.labels, task.label_columns) == ("classes", ("a", "b", "c"), ("said",))
+    rows = load_split(str(tmp_path / "named.jsonl"), replace(task, held_out=None), "train", soft_labels="said")
+    assert rows["label"] == [1, 0, 0, 0, 0, 0]
+    numpy.testing.assert_allclose(softmax(numpy.array(rows[SOFT_LABELS][0])), softmax([0.1, 0.2, 0.05]))
+
+
+def test_a_list_of_logits_is_in_the_order_of_the_tasks_labels(tmp_path):
+    data = str(
+        _lines(
+            tmp_path / "said.jsonl", [{"text": "a b", "logits": row} for row in [[0.5, 2.0, -1.0], [3.0, -0.5, 1.0]]]
+        )
+    )
+    found = find_task(data)
+    assert (found.kind, found.labels) == ("classes", ("0", "1", "2"))
+    named = replace(_task(), columns=("text",), label_columns=("logits",))
+    assert (
+        load_split(data, named, "train")["label"]
+        == load_split(data, replace(found, held_out=None), "train")["label"]
+        == [1, 0]
+    )
+
+
+@pytest.mark.parametrize(
+    "said", [[["a", "b"], ["a"]], [[1, 2], [2]], [{"a": "much"}, {"a": "less"}], ["[sic] 0.5", "{x}"]]
+)
+def test_lists_of_names_and_other_objects_are_no_answers(said):
+    assert class_answers(said, where="here") is None
+
+
+def test_answers_for_other_classes_are_refused():
+    with pytest.raises(InvalidInput, match="same 2 classes in every row, got .* in row 2 of here"):
+        class_answers([{"a": 0.5, "b": 0.5}, {"a": 1.0}], where="here")
+
+
+def test_a_student_learns_from_answers_alone(tmp_path, answered, encoder):
+    unlabelled = [json.loads(line) for line in answered.read_text().splitlines()]
+    for row in unlabelled:
+        del row["label"]
+    data = _lines(tmp_path / "answers.jsonl", unlabelled)
+    record = _distill(tmp_path / "student", data, teacher=encoder, soft_labels="logits")
+    assert record.settings["soft_labels"] == "logits"
+    assert record.settings["task_rows"]["label_columns"] == ["logits"]
 
 
 @pytest.mark.parametrize("rows", [[3.5, -1.0], [[3.5], [-1.0]], ["3.5", "-1"]])
