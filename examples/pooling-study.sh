@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a classifier should read: the first token or the mean of the tokens (docs/results/pooling.md). One fine-tuning for each pooling,
+# What a classifier should read: the first token or the mean of the tokens. One fine-tuning for each pooling,
 # seed and set of data; what is there already is not made again, so it may be stopped and started at will. Each DATA is your own, a file
 # or folder, or glue=TASK=FOLDER.
 #

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from json import JSONDecodeError
-from typing import Any, Literal
+from typing import Any
 
 import psutil
 import torch
@@ -12,10 +12,8 @@ from transformers import PreTrainedConfig
 from .configuration_albert_plus import AlbertPlusConfig
 from .errors import InvalidInput, suggest
 from .records.files import parse_json
-from .variants import SHARED, UNSHARED, get_variant
+from .variants import SHARED, UNSHARED, Part, get_variant
 
-# Of the teacher's layers, which a student has.
-Part = Literal["half", "third"]
 FIELDS = tuple(AlbertPlusConfig.__annotations__)
 _LABELS = ("id2label", "label2id", "problem_type")
 

@@ -1,7 +1,7 @@
 """Variants: named architectures, each a row of numbers with its source. The table needs neither torch nor transformers."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .errors import InvalidInput, suggest
 
@@ -24,6 +24,9 @@ _TRAINING_SPEEDUPS = {
 }
 SHARED = {"attention_sharing": "all", "ffn_sharing": "all"}
 UNSHARED = {"attention_sharing": "none", "ffn_sharing": "none"}
+# Of a teacher's layers, which a student has.
+Part = Literal["half", "third"]
+PARTS = get_args(Part)
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _BERT = {"vocab_size": 30522, **UNSHARED, "hidden_act": "gelu", **_DROPOUT}
 # The release notes of the 2019 code: v2 is trained longer, without dropout; v1-xxlarge had none either.

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 DEFAULT = "kd-hidden"
 # Learns from a teacher's answers alone.
 _OF_ANSWERS = "kd"
-PARTS = ("half", "third")
 _BY_TASK = "auto"
 
 

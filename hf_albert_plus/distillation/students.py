@@ -6,7 +6,7 @@ from typing import Any, cast
 from transformers import PreTrainedModel
 
 from ..checkpoints import label_names_of, load_classifier, load_towers, name_labels
-from ..config_building import Part, student_of, variant_of
+from ..config_building import student_of, variant_of
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..conversion.initialise import initialise
@@ -14,9 +14,9 @@ from ..errors import InvalidInput, suggest
 from ..heads import architecture_of
 from ..tasks.task import Task
 from ..twin_albert_plus import AlbertPlusTwinModel
-from ..variants import VARIANTS
+from ..variants import PARTS, VARIANTS, Part
 from .phases import Method
-from .settings import PARTS, StudentSettings
+from .settings import StudentSettings
 
 
 def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusConfig:
