@@ -1,15 +1,13 @@
 """Labels as they are written in data, and as a model learns them: a class's id, a 0 or 1 for each label, or a number."""
 
-import json
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
-from .column_roles import is_list, is_text
-from .most_likely import class_answers, most_likely
+from .column_roles import is_list
+from .most_likely import class_answers, json_value, most_likely
 from .task import Kind, Task
 
 if TYPE_CHECKING:
@@ -67,10 +65,10 @@ def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind 
         if not held:
             raise InvalidInput("rows must have labels", got=f"none in {where}", repair="choose another --label-column")
         return FoundLabels("labels", tuple(sorted(held, key=_order)), None)
-    names = _classes(table, name, where=where)
     answers = class_answers(_present(table, name, where=where), where=where)
     if answers is not None and len(answers[0]) > 1:
         return FoundLabels("classes", tuple(sorted(answers[0], key=_order)), None)
+    names = _classes(table, name, where=where)
     return FoundLabels("classes", _checked_classes(names, name, where=where), None)
 
 
@@ -245,11 +243,9 @@ def _flags(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
 
 def _lists(table: "pyarrow.Table", name: str, *, where: str) -> list[list[str]]:
     """A list of names for each row, which may be empty."""
-    column = table.column(name)
-    parse: Callable[[Any], Any] = _parsed if is_text(column) else lambda value: value
     rows = []
-    for place, value in enumerate(column.to_pylist()):
-        names = None if value is None else parse(value)
+    for place, value in enumerate(table.column(name).to_pylist()):
+        names = json_value(value)
         if not isinstance(names, list) or any(_is_missing(one) or isinstance(one, list | dict) for one in names):
             raise InvalidInput(
                 f"column {name!r} must hold a list of labels in every row",
@@ -258,10 +254,3 @@ def _lists(table: "pyarrow.Table", name: str, *, where: str) -> list[list[str]]:
             )
         rows.append([label_name(one) for one in names])
     return rows
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -18,8 +18,10 @@ def class_answers(values: Sequence[Any], *, where: str, labels: Sequence[str] = 
     Raises:
         InvalidInput: rows that answer for other classes than the first.
     """
-    read = [_parsed(value) for value in values]
-    if not read or not (all(map(_is_object, read)) or _are_lists(read)):
+    if not values or not isinstance(json_value(values[0]), dict | list):
+        return None
+    read = [json_value(value) for value in values]
+    if not (all(map(_is_object, read)) or _are_lists(read)):
         return None
     answers = [value if isinstance(value, dict) else _named(value, labels) for value in read]
     classes = answers[0].keys()
@@ -38,8 +40,9 @@ def most_likely(answer: dict[str, float]) -> str:
     return max(answer, key=answer.__getitem__)
 
 
-def _parsed(value: Any) -> Any:
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+def json_value(value: Any) -> Any:
+    """What a string says in JSON; anything else, and a string that is none, as it is."""
+    if isinstance(value, str):
         with suppress(ValueError, RecursionError):  # it is a name then
             return json.loads(value)
     return value

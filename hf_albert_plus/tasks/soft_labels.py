@@ -4,14 +4,13 @@ A row has a value for each label: probabilities or logits, in the order of the t
 so) or named by them; of a task of numbers, its number. What is read here are logits, whichever of the two was written.
 """
 
-import json
 import math
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
 from ..records.progress import say
+from .most_likely import json_value
 from .task import Task
 
 if TYPE_CHECKING:
@@ -59,9 +58,7 @@ def say_agreement(soft: list[list[float]], labels: list[Any], task: Task, *, whe
 
 def _row(value: Any, task: Task, column: str, where: str) -> list[float]:
     """A value for each label, in the task's order."""
-    if isinstance(value, str):
-        with suppress(ValueError, RecursionError):  # it is told below as what it is
-            value = json.loads(value)
+    value = json_value(value)
     if task.is_regression and isinstance(value, int | float):
         value = [value]
     if isinstance(value, dict) and not task.is_regression:
