@@ -12,7 +12,8 @@ from hf_albert_plus.engines.artefacts import RUNTIMES, directory_and_runtime
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.runtime_files import engine_file
 from hf_albert_plus.errors import InvalidInput, shown
-from hf_albert_plus.model_inputs import longest_input, whole_inputs
+from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.random_inputs import whole_inputs
 from hf_albert_plus.records.record import Parent, parent
 
 

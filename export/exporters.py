@@ -24,7 +24,8 @@ from hf_albert_plus.export.precision.products import QuantisedGraph, WeightProdu
 from hf_albert_plus.export.tensorrt_plan import TENSORRT_RELEASE, build_plan, unsupported
 from hf_albert_plus.export.triton import write_repository
 from hf_albert_plus.export.work import Score, Work
-from hf_albert_plus.model_inputs import longest_input, with_choices
+from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.random_inputs import with_choices
 
 _SENSITIVITY_EXAMPLES = 32
 

@@ -10,7 +10,8 @@ from hf_albert_plus.checkpoints import has_tokenizer
 from hf_albert_plus.engines.classifier_config import characters_read
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.sample_texts import sample_rows
-from hf_albert_plus.model_inputs import input_names, longest_input, whole_inputs
+from hf_albert_plus.model_inputs import input_names, longest_input
+from hf_albert_plus.random_inputs import whole_inputs
 from hf_albert_plus.records.files import check_input_file
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.rows import encode, load_tokenizer

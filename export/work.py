@@ -38,7 +38,8 @@ from hf_albert_plus.export.precision.products import matching_products
 from hf_albert_plus.export.precision.trained import TrainedGraph, write_trained
 from hf_albert_plus.export.real_examples import Example, as_arrays, sample_examples, task_examples, text_examples
 from hf_albert_plus.export.settings import ExportSettings, Scorer
-from hf_albert_plus.model_inputs import Tensors, axis_names, longest_input, with_choices
+from hf_albert_plus.model_inputs import axis_names, longest_input
+from hf_albert_plus.random_inputs import Tensors, with_choices
 from hf_albert_plus.tasks.rows import load_tokenizer
 
 _BATCH = 8

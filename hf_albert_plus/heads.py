@@ -1,11 +1,11 @@
 """The heads, by the suffix that transformers' class names have in common."""
 
-from typing import Any
-
-import transformers
-from transformers import PreTrainedConfig
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 HEADS = (
     "Model",
@@ -18,12 +18,12 @@ HEADS = (
 )
 
 
-def architecture_of(config: PreTrainedConfig) -> str:
+def architecture_of(config: "PreTrainedConfig") -> str:
     """Name of the class that a model was saved as; words that no class ends with where the config has none."""
     return (config.architectures or ["no architecture in its config"])[0]
 
 
-def is_classifier(config: PreTrainedConfig) -> bool:
+def is_classifier(config: "PreTrainedConfig") -> bool:
     """Whether a model was saved with a head that classifies whole texts."""
     return architecture_of(config).endswith("ForSequenceClassification")
 
@@ -46,6 +46,8 @@ def head_of(architecture: str, *, option: str) -> str:
 
 def auto_class(head: str) -> Any:
     """The Auto class that opens checkpoints with a head."""
+    import transformers
+
     return getattr(transformers, f"Auto{head}" if head == "Model" else f"AutoModel{head}")
 
 

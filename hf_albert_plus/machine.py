@@ -3,15 +3,18 @@
 import os
 import platform
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from .records.record import versions
 
+if TYPE_CHECKING:
+    import torch
 
-def fastest_device() -> torch.device:
+
+def fastest_device() -> "torch.device":
     """The machine's accelerator, or its CPU."""
+    import torch
+
     return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
 
 
@@ -73,6 +76,8 @@ def physical_cores() -> int:
 def use_threads(threads: int | None = None) -> None:
     """Sets how many threads torch computes an operator with, in the whole process: torch has no other place for it. All physical cores by
     default."""
+    import torch
+
     torch.set_num_threads(threads or physical_cores())
 
 
@@ -88,6 +93,8 @@ def container_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 def multiplies_bf16() -> bool:
     """Whether this machine has bf16 matrix instructions: a GPU that does, or a CPU with AVX512-BF16 or AMX."""
+    import torch
+
     if torch.cuda.is_available():
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if not hasattr(torch.cpu, "get_capabilities"):

@@ -13,7 +13,7 @@ import numpy
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.engines.runtime_files import engine_file, weight_files
 from hf_albert_plus.errors import InvalidInput, last_line
 from hf_albert_plus.eval.latency import loading

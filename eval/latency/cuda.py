@@ -12,7 +12,7 @@ from hf_albert_plus.eval.latency.comparison import ComparedRow, Comparison
 from hf_albert_plus.eval.latency.timing import Call, summarise, time_calls
 from hf_albert_plus.eval.measured_documents import Cell, Environment
 from hf_albert_plus.eval.targets import Shape, Target, check_shapes, sample_tensors
-from hf_albert_plus.model_inputs import sample_inputs
+from hf_albert_plus.random_inputs import sample_inputs
 
 BASELINE = "torch fp32"
 _GRAPHS = ("onnx", "onnx-fp16", "onnx-int8", "onnx-qdq")

@@ -24,7 +24,8 @@ from hf_albert_plus.export.graph.tracing import (
 from hf_albert_plus.export.precision.input_ranges import find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.machine import physical_cores, use_threads
-from hf_albert_plus.model_inputs import longest_input, sample_inputs, whole_inputs
+from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.random_inputs import sample_inputs, whole_inputs
 from hf_albert_plus.records.progress import steps
 
 ALL = "all passes"

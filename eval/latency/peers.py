@@ -10,7 +10,7 @@ import onnx
 import torch
 from transformers import PreTrainedModel
 
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.errors import InvalidInput, first_line, need
 from hf_albert_plus.eval.latency.bench import time_engines
 from hf_albert_plus.eval.latency.comparison import Comparison, PeerRow
@@ -22,7 +22,8 @@ from hf_albert_plus.export.precision.input_ranges import find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.machine import physical_cores, use_threads
-from hf_albert_plus.model_inputs import longest_input, sample_inputs, whole_inputs
+from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.random_inputs import sample_inputs, whole_inputs
 from hf_albert_plus.records.progress import steps
 
 BASELINE = "transformers eager fp32"

@@ -11,7 +11,8 @@ import numpy
 import torch
 
 from hf_albert_plus.checkpoints import check_label_order
-from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.artefacts import get_runtime
+from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answers_in_batches, count_changed, padded_to
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.engines.text_answers import Text
@@ -24,6 +25,7 @@ from hf_albert_plus.eval.measured_documents import IF_KNOWN, Environment
 from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
+from hf_albert_plus.tasks.rows import load_tokenizer
 from hf_albert_plus.tasks.task import Task
 
 _PIPELINE_BATCH = 32
@@ -120,21 +122,25 @@ class _Opened:
 
     target: Target
     classifier: TextClassifier
+    engine: Engine
     rows: list[Any]
 
     def pad(self, some: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        return pad_rows(some, self.classifier.tokenizer)
+        padded = self.classifier.tokens.padding.pad(some, self.engine.inputs)
+        return {name: torch.from_numpy(array) for name, array in padded.items()}
 
 
 def _open(target: Target, asked: _Asked) -> _Opened:
     classifier = TextClassifier(target.directory, target.runtime, cores=asked.cores, max_length=None)
+    threads = get_runtime(target.runtime).share(asked.cores).threads
+    engine = Engine.load(target.directory, target.runtime, threads=threads, verify=False)
     rows: list[Any] = classifier.encode(asked.texts).rows
-    return _Opened(target, classifier, rows)
+    return _Opened(target, classifier, engine, rows)
 
 
 def _answer_alone(opened: _Opened) -> list[torch.Tensor]:
     return answers_alone(
-        opened.classifier.engine, opened.rows, pad=opened.pad, description=f"{opened.target.label}: each text alone"
+        opened.engine, opened.rows, pad=opened.pad, description=f"{opened.target.label}: each text alone"
     )
 
 
@@ -148,7 +154,7 @@ def _row(
     """
     opened = _open(target, asked)
     classifier, rows, pad = opened.classifier, opened.rows, opened.pad
-    engine = classifier.engine
+    engine = opened.engine
     check_label_order(engine.config, task, option=str(target.directory))
     decide = classifier.facts.rule.decide
     alone = expected if is_baseline else _answer_alone(opened)
@@ -164,7 +170,7 @@ def _row(
         size=asked.settings.batches[0],
         description=f"{target.label}: padded to {longest}",
     )
-    found["pipeline"] = _by_pipeline(classifier, asked.texts)
+    found["pipeline"] = _by_pipeline(opened, asked.texts)
     ways = {way: BatchEffect.of(alone, answers, decide=decide) for way, answers in found.items()}
     if asked.settings.clients:
         ways["server"] = _by_server(target, classifier, asked, alone)
@@ -188,11 +194,13 @@ def _row(
     )
 
 
-def _by_pipeline(classifier: TextClassifier, texts: list[Text]) -> list[torch.Tensor]:
+def _by_pipeline(opened: _Opened, texts: list[Text]) -> list[torch.Tensor]:
     """The logits that transformers' own pipeline gives of texts in batches."""
     from transformers import pipeline
 
-    runs: Any = pipeline("text-classification", model=classifier.engine, tokenizer=classifier.tokenizer)  # type: ignore[call-overload]
+    classifier, engine = opened.classifier, opened.engine
+    tokenizer = load_tokenizer(opened.target.directory, engine.config)
+    runs: Any = pipeline("text-classification", model=engine, tokenizer=tokenizer)  # type: ignore[call-overload]
     answers = runs(
         [as_asked(text) for text in texts], batch_size=_PIPELINE_BATCH, top_k=None, function_to_apply="none", truncation=True,
         max_length=classifier.facts.max_length,

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hf_albert_plus.compression.settings import Kind
 from hf_albert_plus.engines.classifier_config import label_thresholds_of
-from hf_albert_plus.engines.onnx_engine import THRESHOLD
+from hf_albert_plus.engines.onnx_session import THRESHOLD
 from hf_albert_plus.export.exits.exit_parts import RULES
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -15,10 +15,11 @@ from torch import nn
 
 from hf_albert_plus.compression.exits.criteria import TOLERANCE, Kind, label_cuts
 from hf_albert_plus.engines.classifier_config import label_thresholds_of
-from hf_albert_plus.engines.onnx_engine import THRESHOLD
+from hf_albert_plus.engines.onnx_session import THRESHOLD
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.tracing import FP32_PASSES, apply_passes, quiet_exporters, save_graph, tidy
-from hf_albert_plus.model_inputs import longest_input, sample_ids, seeded
+from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.random_inputs import sample_ids, seeded
 
 # The first with a `Gelu` of its own, as in the graphs without exits.
 _OPSET = 20

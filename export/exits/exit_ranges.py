@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.export.exits.exit_parts import steps_of, weights_of_branch
 from hf_albert_plus.export.precision.input_ranges import Range, find_ranges
 from hf_albert_plus.export.real_examples import Example, as_arrays

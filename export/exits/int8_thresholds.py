@@ -19,7 +19,7 @@ from hf_albert_plus.compression.exits.thresholds import SearchRule
 from hf_albert_plus.compression.settings import CalibrateSettings
 from hf_albert_plus.engines.batching import pad_rows
 from hf_albert_plus.engines.classifier_config import label_thresholds_of
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.exit_parts import steps_of, weights_of_branch
 from hf_albert_plus.export.settings import ExportSettings

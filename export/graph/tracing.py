@@ -29,7 +29,8 @@ from hf_albert_plus.export.graph.rewrites import (
     split_gemm,
     write_residuals_as_sum,
 )
-from hf_albert_plus.model_inputs import axis_names, longest_input, sample_inputs
+from hf_albert_plus.model_inputs import axis_names, longest_input
+from hf_albert_plus.random_inputs import sample_inputs
 
 _PROTOBUF_LIMIT = 2**31
 _EXPORTERS = ("torch.onnx", "torch.onnx._internal.exporter._registration", "transformers.exporters", "onnxscript")

@@ -18,7 +18,7 @@ import onnx_ir
 import torch
 
 from hf_albert_plus.compression.quantisation.rounding import Grid, round_weight
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.export.graph.rewrites import fold_weight_transposes
 from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.records.progress import track

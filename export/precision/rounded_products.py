@@ -21,7 +21,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from hf_albert_plus.compression.quantisation.packed_weights import pack, unsigned_levels
 from hf_albert_plus.compression.quantisation.rounding import Grid, round_weight
 from hf_albert_plus.engines.artefacts import TrainedForm
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.export.graph.rewrites import store
 from hf_albert_plus.export.graph.tracing import INT8_PASSES, ROUNDED_PASSES, save_graph
 from hf_albert_plus.export.precision.input_ranges import NO_OUTLIERS, Outliers

@@ -30,13 +30,17 @@ def serve(
     settings: ServeSettings,
     host: Annotated[str, typer.Option(help="Address to listen on. Other machines reach 0.0.0.0.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
-    replicas: Annotated[int, typer.Option(min=1, help="Processes of each model.")] = 1,
     token_file: Annotated[
         Path | None,
         typer.Option(dir_okay=False, help=f"File with the token that requests must bear. Or set {TOKEN}."),
     ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Run the models on Ray Serve, in processes and on machines of their own.")
+    ] = False,
+    replicas: Annotated[int | None, typer.Option(min=1, help="With --cluster: processes of each model. [1]")] = None,
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join, as auto. Default: one of its own, on loopback.")
+        str | None,
+        typer.Option(help="With --cluster: Ray cluster to join, as auto. Default: one of its own, on loopback."),
     ] = None,
 ) -> None:
     """Serve classifiers over HTTP: /classify, the Open Inference Protocol under /v2, /metrics, and a page of it all at /docs.
@@ -47,9 +51,16 @@ def serve(
 
     directory, runtime = directory_and_runtime(target)
     token = _token(token_file)
-    from ..serving.server import Hosting, Server
+    if not cluster and (replicas is not None or address is not None):
+        raise InvalidInput(
+            "--replicas and --address are of a cluster",
+            got="one of them without --cluster",
+            repair="add --cluster, or leave them out to serve from this process",
+        )
+    from ..serving.server import Cluster, Hosting, Server
 
-    hosting = Hosting(host=host, port=port, replicas=replicas, address=address, token=token)
+    of_cluster = Cluster(replicas=replicas or 1, address=address) if cluster else None
+    hosting = Hosting(host=host, port=port, cluster=of_cluster, token=token)
     if token is None and not is_loopback(host):
         notes.print(f"--host {host} without a token: whoever reaches it may ask; give it a --token-file", markup=False)
     server = Server(

@@ -10,7 +10,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput, suggest
 from ..heads import albert_plus_class, head_of
-from ..model_inputs import longest_input, random_ids, reads_token_types, seeded
+from ..model_inputs import longest_input, reads_token_types
+from ..random_inputs import random_ids, seeded
 from .families import FAMILIES, Family, albert_blocks
 
 _POOLED = ("Model", "ForPreTraining", "ForSequenceClassification", "ForMultipleChoice")

@@ -24,17 +24,21 @@ class EngineClass:
         module: module of the class.
         concurrent: whether one engine answers calls from several threads at once.
         leaves_early: whether the cost of a call depends on its texts.
+        is_plain: whether a graph of a classifier runs without torch as well.
     """
 
     module: str
     name: str
     concurrent: bool = False
     leaves_early: bool = False
+    is_plain: bool = False
 
 
 _TORCH = EngineClass("hf_albert_plus.engines.torch_engine", "TorchEngine")
-_ONNX = EngineClass("hf_albert_plus.engines.onnx_engine", "OnnxEngine", concurrent=True)
-_EXITS = EngineClass("hf_albert_plus.engines.onnx_engine", "ExitEngine", concurrent=True, leaves_early=True)
+_ONNX = EngineClass("hf_albert_plus.engines.onnx_engine", "OnnxEngine", concurrent=True, is_plain=True)
+_EXITS = EngineClass(
+    "hf_albert_plus.engines.onnx_engine", "ExitEngine", concurrent=True, leaves_early=True, is_plain=True
+)
 _OPENVINO = EngineClass("hf_albert_plus.engines.openvino_engine", "OpenVinoEngine")
 _TENSORRT = EngineClass("hf_albert_plus.engines.tensorrt_engine", "TensorRtEngine")
 
@@ -170,6 +174,11 @@ class Runtime:
     def concurrent(self) -> bool:
         """Whether one engine answers calls from several threads at once."""
         return self.engine.concurrent
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a classifier's graph runs on it without torch as well."""
+        return self.engine.is_plain
 
     @property
     def leaves_early(self) -> bool:

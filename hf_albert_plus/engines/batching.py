@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy
 import torch
 from transformers.utils import ModelOutput
 
@@ -12,6 +11,7 @@ from ..errors import InvalidInput
 from ..heads import architecture_of
 from ..records.progress import track
 from .engine import Engine
+from .padding import Padding
 
 
 def pad_rows(rows: Sequence[dict[str, Any]], tokenizer: Any) -> dict[str, torch.Tensor]:
@@ -20,19 +20,9 @@ def pad_rows(rows: Sequence[dict[str, Any]], tokenizer: Any) -> dict[str, torch.
     Returns:
         `[batch, sequence]` int64 for each of the tokenizer's inputs that the rows have.
     """
-    longest = max(len(row["input_ids"]) for row in rows)
-    fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": getattr(tokenizer, "pad_token_type_id", 0)}
-    tensors = {}
-    for name in (name for name in tokenizer.model_input_names if name in rows[0]):
-        padded = numpy.full((len(rows), longest), fill.get(name, 0), dtype=numpy.int64)
-        for line, row in zip(padded, rows, strict=True):
-            values = row[name]
-            if tokenizer.padding_side == "left":
-                line[longest - len(values) :] = values
-            else:
-                line[: len(values)] = values
-        tensors[name] = torch.from_numpy(padded)
-    return tensors
+    names = [name for name in tokenizer.model_input_names if name in rows[0]]
+    padded = Padding.of(tokenizer).pad(rows, names)
+    return {name: torch.from_numpy(array) for name, array in padded.items()}
 
 
 def run_batches(

@@ -1,14 +1,15 @@
 """What the config of a classifier of texts says: its labels, how its logits become answers, and the longest text that it takes."""
 
 from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedConfig
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
 from ..heads import architecture_of, is_classifier
 from ..model_inputs import longest_input
 from .text_answers import AnswerRule
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 # More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
 _CHARACTERS_A_TOKEN = 64
@@ -89,7 +90,7 @@ def check_label_names(config: Any, directory: str | Path) -> None:
         )
 
 
-def length_taken(config: PreTrainedConfig, directory: str | Path, *, max_length: int | None) -> int:
+def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_length: int | None) -> int:
     """Tokens of a text that a classifier takes, all of its positions unless told otherwise.
 
     Raises:

@@ -2,10 +2,11 @@
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from transformers import PreTrainedConfig
 from transformers.utils import ModelOutput
@@ -55,6 +56,17 @@ class Engine(ABC):
         """
         check_tensors(tensors, self.inputs, self.config)
         return self.run({name: tensors[name].long() for name in self.inputs})
+
+    def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """Logits in fp32 of a model whose head has them, from int64 arrays.
+
+        Raises:
+            InvalidInput: as `__call__`.
+        """
+        found: numpy.ndarray = self(**{name: torch.from_numpy(array) for name, array in arrays.items()})[
+            "logits"
+        ].numpy()
+        return found
 
     def forward(self, **tensors: torch.Tensor) -> ModelOutput:
         """As `__call__`."""

@@ -1,9 +1,8 @@
-"""onnxruntime: its sessions, the engine of fp32, half precision and int8 graphs, and the engine of graphs with exits."""
+"""onnxruntime: the engine of fp32, half precision and int8 graphs, and the engine of graphs with exits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy
 import torch
@@ -11,41 +10,10 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import ModelOutput
 
 from ..config_files import load_config
-from ..errors import InvalidInput, suggest
 from .artefacts import Runtime
 from .engine import Engine, check_answer
+from .onnx_session import LAYERS, THRESHOLD, open_graph
 from .tensors import as_output, check_names, output_class
-from .unsigned_weights import exact
-
-CPU = ("CPUExecutionProvider",)
-# The input of a graph with exits that decides which rows leave, and that a caller may give another value.
-THRESHOLD = "threshold"
-
-# How long a thread waits awake for the others and for the next call. onnxruntime's own 50 ms keep a core from whoever else has work, and make no
-# call faster.
-_SPIN_US = "1000"
-
-
-def open_session(graph: Path | bytes, *, threads: int | None = None, providers: Sequence[str] = CPU) -> Any:
-    """A session on a file or on a graph's bytes, whose int8 products are exact on any x86 CPU.
-
-    Args:
-        threads: threads of one inference, onnxruntime's own default where left out.
-    """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    # A pattern of memory is kept for each shape that was seen, and saves nothing measurable.
-    options.enable_mem_pattern = False
-    options.add_session_config_entry("session.intra_op.spin_duration_us", _SPIN_US)
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    if tuple(providers) == CPU:
-        graph = exact(graph)
-    return onnxruntime.InferenceSession(
-        graph if isinstance(graph, bytes) else str(graph), sess_options=options, providers=list(providers)
-    )
 
 
 class OnnxEngine(Engine):
@@ -57,30 +25,8 @@ class OnnxEngine(Engine):
     facts: tuple[str, ...] = ()
 
     def __init__(self, directory: Path, runtime: Runtime, *, threads: int, providers: Sequence[str] | None):
-        import onnxruntime
-
         self.runtime, self.directory, self.file = runtime, directory, directory / runtime.file
-        wanted = list(providers or CPU)
-        available = onnxruntime.get_available_providers()
-        unknown = [name for name in wanted if name not in available]
-        if unknown:
-            raise InvalidInput(
-                "providers must be ones that this onnxruntime has",
-                got=unknown[0],
-                repair=f"{suggest(unknown[0], available)}; for a GPU: pip install 'hf-albert-plus[gpu]'",
-            )
-        if runtime.precision == "bf16" and wanted[0] == CPU[0]:
-            raise InvalidInput(
-                "onnx-bf16 is for a GPU: onnxruntime has no bf16 operators on the CPU",
-                got=wanted[0],
-                repair='load it with providers=["CUDAExecutionProvider"], or run onnx-int8 or openvino-bf16 here',
-            )
-        try:
-            self.session = open_session(self.file, threads=threads, providers=wanted)
-        except Exception as error:  # onnxruntime raises a class of its own for each failure, none of them public
-            raise InvalidInput(
-                "an ONNX file must load in onnxruntime", got=f"{self.file} ({error})", repair="export it again"
-            ) from error
+        self.session = open_graph(self.file, runtime, threads=threads, providers=providers)
         self.config = load_config(directory, option="the target")
         self.inputs = tuple(node.name for node in self.session.get_inputs() if node.name not in self.settings)
         self.outputs = tuple(node.name for node in self.session.get_outputs() if node.name not in self.facts)
@@ -109,7 +55,7 @@ class ExitEngine(OnnxEngine):
     """
 
     settings = (THRESHOLD,)
-    facts = ("layers",)
+    facts = (LAYERS,)
     threshold: float | None = None
 
     @property
@@ -122,5 +68,5 @@ class ExitEngine(OnnxEngine):
         feed = {name: tensor.numpy() for name, tensor in tensors.items()}
         if self.threshold is not None:
             feed[THRESHOLD] = numpy.asarray(self.threshold, dtype=numpy.float32)
-        logits, layers = self.session.run(["logits", "layers"], feed)
+        logits, layers = self.session.run(["logits", LAYERS], feed)
         return ExitedOutput(logits=torch.from_numpy(logits), layers=torch.from_numpy(layers))

@@ -12,11 +12,12 @@ from transformers import PreTrainedModel
 from ..compression.exits.criteria import Criterion, run_with_exits
 from ..errors import ParityError
 from ..heads import is_classifier
-from ..model_inputs import Tensors, input_names, longest_input, random_inputs, with_choices
+from ..model_inputs import input_names, longest_input
+from ..random_inputs import Tensors, random_inputs, with_choices
 from .classifier_config import answer_rule_of
 from .engine import Engine
 from .invariance import count_changed
-from .onnx_engine import open_session
+from .onnx_session import open_session
 from .text_answers import Decide
 
 # Largest difference of an output, values beyond 1 relative to the largest. What is computed in int8 is held to the

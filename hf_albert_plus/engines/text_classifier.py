@@ -1,23 +1,28 @@
-"""A classifier of texts, as serving and batch scoring use it: an engine with its tokenizer, texts in, token ids and logits out."""
+"""A classifier of texts, as serving and batch scoring use it: an engine with its tokenizer, texts in, token ids and logits out.
+
+Where a directory says everything itself and its engine is onnxruntime, neither torch nor transformers is imported.
+"""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
-import torch
 
 from ..errors import InvalidInput, first_line
-from ..tasks.rows import load_tokenizer
-from .artefacts import get_runtime
+from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
-from .batching import pad_rows, run_batches
 from .classifier_config import answer_rule_of, characters_read, length_taken
-from .engine import Engine
+from .padding import Ids
+from .plain_onnx import PlainOnnx, open_plain
+from .runtime_files import check_hashes, engine_file
 from .text_answers import ClassifierFacts, LabelScore, Text, TextAnswers, TopK
+from .text_tokens import open_text_tokens
 
-Ids = Mapping[str, list[int]]
+if TYPE_CHECKING:
+    from .engine import Engine
 
 _WARM_LENGTHS = (8, 32, 128)
 
@@ -57,10 +62,14 @@ class TextClassifier:
         Raises:
             InvalidInput: no such engine, no classifier, or one with fewer positions than `max_length`.
         """
-        shares = get_runtime(runtime).share(cores)
+        directory, chosen = Path(directory), get_runtime(runtime)
+        engine_file(directory, runtime)
+        if verify:
+            check_hashes(directory, chosen)
+        shares = chosen.share(cores)
         self.streams = shares.streams
-        self.engine = Engine.load(directory, runtime, threads=shares.threads, verify=verify)
-        config = self.engine.config
+        self.engine = _open_engine(directory, chosen, threads=shares.threads)
+        config: Any = self.engine.config
         self.facts = ClassifierFacts(
             rule=answer_rule_of(config),
             inputs=self.engine.inputs,
@@ -68,7 +77,7 @@ class TextClassifier:
             runtime=runtime,
         )
         self.characters = characters_read(self.facts.max_length)
-        self.tokenizer: Any = load_tokenizer(Path(directory), config)
+        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length)
 
     def classify(self, texts: Sequence[Text], *, top_k: TopK = "given") -> list[list[LabelScore]]:
         """The labels of each text with their scores, the highest first, as transformers' pipeline gives them.
@@ -95,35 +104,33 @@ class TextClassifier:
             token_budget: tokens a batch, padding included.
         """
         encoded = self.encode(texts)
-        rows = [dict(row) for row in encoded.rows]
-        lengths = [len(row["input_ids"]) for row in rows]
-        outputs = run_batches(
-            self.engine,
-            rows,
-            token_batches(lengths, budget=token_budget),
-            pad=lambda batch: pad_rows(batch, self.tokenizer),
-            streams=self.streams,
-            description=None,
-        )
-        logits = numpy.stack([output["logits"].numpy() for output in outputs])
+        lengths = [len(row["input_ids"]) for row in encoded.rows]
+        batches = token_batches(lengths, budget=token_budget)
+        logits = numpy.empty((len(texts), len(self.facts.rule.labels)), dtype=numpy.float32)
+
+        def compute(batch: list[int]) -> None:
+            logits[batch] = self.logits([encoded.rows[place] for place in batch])
+
+        with ThreadPoolExecutor(max_workers=self.streams) as pool:
+            for future in [pool.submit(compute, batch) for batch in batches]:
+                future.result()
         return TextAnswers(logits, lengths, encoded.truncated)
 
     def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
         """Logits `[rows, labels]` of rows of token ids, fp32, as the engine gives them."""
-        logits: numpy.ndarray = self.engine(**pad_rows([dict(row) for row in rows], self.tokenizer))["logits"].numpy()
-        return logits
+        return self.engine.logits(self.tokens.padding.pad(rows, self.facts.inputs))
 
-    def compute(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def compute(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """Logits `[rows, labels]` of a model that was not tried before.
 
         Raises:
             InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
         """
-        rows, tokens = tensors["input_ids"].shape
+        rows, tokens = arrays["input_ids"].shape
         file, labels = self.engine.file, len(self.facts.rule.labels)
         repair = "check that it belongs to the config beside it, or make it again"
         try:
-            logits: torch.Tensor = self.engine(**tensors)["logits"]
+            logits = self.engine.logits(arrays)
         except InvalidInput:
             raise
         except Exception as error:  # each runtime raises classes of its own, none of them public
@@ -135,10 +142,10 @@ class TextClassifier:
                 got=f"shape {list(logits.shape)} for {rows} texts",
                 repair=repair,
             )
-        if not torch.isfinite(logits).all():
+        if not numpy.isfinite(logits).all():
             raise InvalidInput(
                 f"{file} must give finite logits",
-                got=f"{logits[~torch.isfinite(logits)][0]} for {tokens} tokens",
+                got=f"{logits[~numpy.isfinite(logits)][0]} for {tokens} tokens",
                 repair="check that the weights it was made from are finite, and make it again",
             )
         return logits
@@ -152,37 +159,36 @@ class TextClassifier:
         last = self.engine.config.vocab_size - 1
         for length in _WARM_LENGTHS:
             wanted = min(length, self.facts.max_length)
-            values = {"input_ids": torch.linspace(0, last, wanted).long(), "attention_mask": torch.ones(wanted).long()}
-            row = {name: values.get(name, torch.zeros(wanted).long()) for name in self.facts.inputs}
-            self.compute({name: torch.stack([value, value]) for name, value in row.items()})
+            ids = numpy.linspace(0, last, wanted).astype(numpy.int64)
+            values = {"input_ids": ids, "attention_mask": numpy.ones_like(ids)}
+            row = {name: values.get(name, numpy.zeros_like(ids)) for name in self.facts.inputs}
+            self.compute({name: numpy.stack([value, value]) for name, value in row.items()})
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
-        """Tokenises, and cuts what is too long. One thread at a time: a tokenizer keeps what it was last told of truncation."""
+        """Tokenises, and cuts what is too long."""
         longest = self.facts.max_length
         shortened = [_shortened(text, self.characters) for text in texts]
-        rows = self._tokenised(shortened)
+        rows = self.tokens.whole(shortened)
         tokens = [len(row["input_ids"]) for row in rows]
         too_long = [place for place, length in enumerate(tokens) if length > longest]
-        cut = self._tokenised([shortened[place] for place in too_long], truncation=True, max_length=longest)
-        for place, row in zip(too_long, cut, strict=True):
-            rows[place] = row
+        if too_long:
+            cut = self.tokens.cut([shortened[place] for place in too_long])
+            for place, row in zip(too_long, cut, strict=True):
+                rows[place] = row
         truncated = [
             length > longest or text is not given for length, text, given in zip(tokens, shortened, texts, strict=True)
         ]
         return Encoded(rows, tokens, truncated)
 
-    def _tokenised(self, texts: Sequence[Text], **cut: Any) -> list[Ids]:
-        rows: list[Ids] = [{}] * len(texts)
-        for is_pair in (False, True):
-            places = [place for place, text in enumerate(texts) if isinstance(text, tuple) == is_pair]
-            if not places:
-                continue
-            chosen: Any = [texts[place] for place in places]
-            columns = [list(column) for column in zip(*chosen, strict=True)] if is_pair else [chosen]
-            encoded = self.tokenizer(*columns, **{"truncation": False, **cut}, verbose=False)
-            for number, place in enumerate(places):
-                rows[place] = {name: encoded[name][number] for name in self.facts.inputs}
-        return rows
+
+def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine | PlainOnnx":
+    """The engine of a directory whose files are there, without torch where it can be."""
+    plain = open_plain(directory, runtime, threads=threads)
+    if plain is not None:
+        return plain
+    from .engine import Engine
+
+    return Engine.load(directory, runtime.name, threads=threads, verify=False)
 
 
 def _shortened(text: Text, characters: int) -> Text:

@@ -4,32 +4,38 @@ import logging
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from .._version import __version__
-from . import inference_protocol as protocol
+from . import classify, inference_routes
 from .catalogue import Catalogue
-from .classify import ClassifyRequest, ErrorResponse, classify_router
+from .classify import ClassifyRequest, ErrorResponse
 from .gate import Gate
 from .guard import OPEN, Guard
 from .inference_protocol import InferRequest
-from .inference_routes import REFERENCE, inference_router
 from .refusals import Failed, RequestError
 from .service import NAME, Measures, Service
 from .settings import ServeSettings
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
+}
 
 
 def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
     """Adds to an application's description the schemas of bodies that it reads by itself, how many texts a request may have, and the
     token where one is asked for."""
-    of_routes = app.openapi
+    read_by_themselves = FastAPI(responses=_ERRORS)
+    for router in (classify.described_router(), inference_routes.described_router()):
+        read_by_themselves.include_router(router)
+    routes = [*read_by_themselves.routes, *app.routes]
 
     def openapi() -> dict[str, Any]:
-        description = of_routes()
+        description = get_openapi(title=app.title, version=app.version, description=app.description, routes=routes)
         components = description["components"]
-        schema = InferRequest.model_json_schema(ref_template=REFERENCE)
+        schema = InferRequest.model_json_schema(ref_template=inference_routes.REFERENCE)
         components["schemas"].update(schema.pop("$defs", {}), **{InferRequest.__name__: schema})
         for form in components["schemas"][ClassifyRequest.__name__]["properties"]["inputs"]["anyOf"]:
             if form.get("type") == "array":
@@ -102,14 +108,6 @@ def add_error_handlers(app: FastAPI) -> None:
             _LOG.error("%s %s failed: %s", request.method, request.url.path, error.why)
         return refusal(error)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        problems = error.errors()
-        if problems[0]["type"] == "json_invalid":
-            message = f"the body must be JSON: {problems[0]['ctx']['error']} at character {problems[0]['loc'][-1]}"
-            return JSONResponse({"error": message}, status_code=400)
-        return JSONResponse({"error": protocol.first_problem(problems)}, status_code=422)
-
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
@@ -118,11 +116,6 @@ def add_error_handlers(app: FastAPI) -> None:
     async def failed(request: Request, error: Exception) -> Response:
         _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return JSONResponse({"error": "the server failed at this; its log says why"}, status_code=500)
-
-
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
-}
 
 
 def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> FastAPI:
@@ -148,7 +141,9 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     )
     add_error_handlers(app)
     service = Service(catalogue=catalogue, settings=settings, gate=gate, measures=measures)
-    for make_router in (classify_router, server_router, inference_router, metrics_router):
+    # Looked at first: almost every request is one of theirs.
+    app.router.routes[:0] = [*classify.classify_routes(service), *inference_routes.inference_routes(service)]
+    for make_router in (server_router, inference_routes.inference_router, metrics_router):
         app.include_router(make_router(service))
     describe(app, gate, max_items=settings.max_items)
     return app

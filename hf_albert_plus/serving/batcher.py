@@ -1,8 +1,8 @@
-"""Dynamic batching: rows of several requests share a batch, under a token budget and for no longer than a deadline."""
+"""Dynamic batching: a batch is made of what waits when a stream is free, under a budget of tokens, fairly between requests."""
 
 import asyncio
 import time
-from collections import deque
+from bisect import insort
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,6 +14,10 @@ from .refusals import Failed, Overloaded
 Row = TypeVar("Row")
 # Share of the last measured pace that a new one replaces.
 _FRESH = 0.2
+# Tokens a second, before any were measured.
+_FIRST_PACE = 20_000.0
+# Tokens that cost as much as a call of the engine does by itself: so much padding is never worth one more.
+_CALL_TOKENS = 32
 
 
 @dataclass(eq=False)
@@ -32,13 +36,21 @@ class _Chunk(Generic[Row]):
 
     Attributes:
         widest: tokens of the longest.
+        turn: when its answer would have come, had its request been the only one: the order in which chunks are served.
         due: when it goes even if the batch has room.
+        is_suspect: whether it failed in a batch with others, and is to be computed by itself.
     """
 
     request: _Request[Row]
     places: list[int]
     widest: int
+    turn: float
     due: float
+    is_suspect: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return len(self.places) * self.widest
 
     @property
     def is_wanted(self) -> bool:
@@ -49,12 +61,16 @@ class _Chunk(Generic[Row]):
 class TokenBatcher(Generic[Row]):
     """A queue of rows, which makes batches of those of several requests.
 
+    Chunks are served by their turns. So a short request overtakes what is left of a long one, and nothing waits for ever: a turn is a
+    moment, and all that comes later than it has a later one.
+
     Attributes:
         run: rows -> an answer for each; called in a thread, several at a time.
         budget: tokens a batch, padding included.
-        wait_s: how long rows wait for others to share their batch with.
+        wait_s: how long rows wait for others to share their batch with, where a stream is free.
         streams: batches that are computed at a time.
         bound: tokens that may wait, beyond which requests are refused.
+        is_broken: whether no thread computes any more: nothing would be answered.
     """
 
     run: Callable[[list[Row]], Sequence[Any]]
@@ -62,23 +78,20 @@ class TokenBatcher(Generic[Row]):
     wait_s: float
     streams: int
     bound: int
-    _waiting: deque[_Chunk[Row]] = field(default_factory=deque)
+    _waiting: list[_Chunk[Row]] = field(default_factory=list)
     _tokens: int = 0
     _tokens_per_s: float | None = None
+    _busy: int = 0
+    _is_due: bool = False
+    _is_closed: bool = False
+    is_broken: bool = False
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=self.streams, thread_name_prefix="batch")
-        self._arrived = asyncio.Event()
-        self._workers: list[asyncio.Task[None]] = []
 
     @property
     def waiting_tokens(self) -> int:
         return self._tokens
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether what makes batches has ended by an error of its own: nothing would be answered any more."""
-        return any(worker.done() for worker in self._workers)
 
     async def submit(self, rows: Sequence[Row], *, lengths: Sequence[int]) -> list[Any]:
         """The answers to some rows, in their order. Whoever stops waiting takes the rows that were not begun out of the queue.
@@ -91,113 +104,124 @@ class TokenBatcher(Generic[Row]):
         """
         if not rows:
             return []
+        pace = self._tokens_per_s or _FIRST_PACE
         if self._tokens and self._tokens + sum(lengths) > self.bound:
-            pace = self._tokens_per_s or self.bound
             message = f"{self._tokens} tokens wait already, and at most {self.bound} may"
             raise Overloaded(message, retry_after_s=max(0.1, self._tokens / pace))
-        if not self._workers:
-            self._workers = [asyncio.create_task(self._work()) for _ in range(self.streams)]
-        request = _Request(rows, [None] * len(rows), len(rows), asyncio.get_running_loop().create_future())
-        due = time.monotonic() + self.wait_s
+        loop = asyncio.get_running_loop()
+        request = _Request(rows, [None] * len(rows), len(rows), loop.create_future())
+        turn = now = time.monotonic()
         for places in token_batches(lengths, budget=self.budget):
-            chunk = _Chunk(request, places, max(lengths[place] for place in places), due)
-            self._waiting.append(chunk)
-            self._tokens += len(chunk.places) * chunk.widest
-        self._arrived.set()
+            widest = max(lengths[place] for place in places)
+            turn += len(places) * widest / pace
+            self._put(_Chunk(request, places, widest, turn, now + self.wait_s))
+        self._soon(loop)
         return await request.done
 
     async def close(self) -> None:
         """Stops; what still waits is cancelled."""
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+        self._is_closed = True
         for chunk in self._waiting:
             chunk.request.done.cancel()
-        self._pool.shutdown(wait=True)
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
 
-    async def _work(self) -> None:
-        while True:
-            chunks = await self._next_batch()
-            try:
-                await self._answer(chunks)
-            except Exception as error:  # whatever it is, it is the answer of these rows and of no others
-                if len(chunks) == 1:
-                    _fail(chunks[0], error)
-                    continue
-                # One request's rows have failed those of others: each chunk once more, by itself.
-                for chunk in chunks:
-                    if chunk.is_wanted:
-                        await self._answer_alone(chunk)
+    def _put(self, chunk: _Chunk[Row]) -> None:
+        insort(self._waiting, chunk, key=lambda one: one.turn)
+        self._tokens += chunk.tokens
 
-    async def _answer(self, chunks: list[_Chunk[Row]]) -> None:
-        """Computes the rows of some chunks in one batch, and gives their requests the answers."""
-        members = [(chunk.request, place) for chunk in chunks for place in chunk.places]
-        tokens = len(members) * max(chunk.widest for chunk in chunks)
-        start = time.monotonic()
-        rows = [request.rows[place] for request, place in members]
-        answers = await asyncio.get_running_loop().run_in_executor(self._pool, self.run, rows)
-        if len(answers) != len(rows):
-            raise Failed(why=f"{len(answers)} answers to {len(rows)} rows")
-        self._note_pace(tokens / max(1e-6, time.monotonic() - start) * self.streams)
-        for (request, place), answer in zip(members, answers, strict=True):
-            request.answers[place] = answer
-            request.missing -= 1
-            if not request.missing and not request.done.done():
-                request.done.set_result(request.answers)
+    def _soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Fills the free streams once what has come in the same moment waits as well."""
+        if not self._is_due and self._busy < self.streams:
+            self._is_due = True
+            loop.call_soon(self._fill, loop)
 
-    async def _answer_alone(self, chunk: _Chunk[Row]) -> None:
-        try:
-            await self._answer([chunk])
-        except Exception as error:  # the answer of these rows
-            _fail(chunk, error)
-
-    async def _next_batch(self) -> list[_Chunk[Row]]:
-        """The oldest rows with those that fit to them; where there is room left, not before they are due."""
-        while True:
-            while self._waiting and not self._waiting[0].is_wanted:
-                self._forget(self._waiting.popleft())
-            if self._waiting:
-                chosen = self._fitting()
-                count = sum(len(chunk.places) for chunk in chosen)
-                is_full = (count + 1) * max(chunk.widest for chunk in chosen) > self.budget
-                left_s = self._waiting[0].due - time.monotonic()
-                if is_full or left_s <= 0:
-                    for chunk in chosen:
-                        self._waiting.remove(chunk)
-                        self._forget(chunk)
-                    return chosen
-            else:
-                left_s = None
-            self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), left_s)
-            except asyncio.TimeoutError:
-                continue
+    def _fill(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begins batches while a stream is free and rows are due."""
+        self._is_due = False
+        while self._busy < self.streams and not self._is_closed:
+            chunks = self._fitting()
+            if not chunks:
+                return
+            count, widest = sum(len(chunk.places) for chunk in chunks), max(chunk.widest for chunk in chunks)
+            left_s = min(chunk.due for chunk in chunks) - time.monotonic() if self.wait_s else 0
+            if left_s > 0 and (count + 1) * widest <= self.budget:
+                loop.call_later(left_s, self._soon, loop)
+                return
+            taken = set(map(id, chunks))
+            self._waiting = [chunk for chunk in self._waiting if id(chunk) not in taken]
+            self._tokens -= sum(chunk.tokens for chunk in chunks)
+            self._begin(chunks, loop)
 
     def _fitting(self) -> list[_Chunk[Row]]:
-        """The oldest chunk, and others in their order as long as the batch keeps to the budget."""
+        """The chunk whose turn it is, and others in their order that share its batch well."""
         chosen: list[_Chunk[Row]] = []
         count = widest = 0
+        if any(not chunk.is_wanted for chunk in self._waiting):
+            self._waiting = [chunk for chunk in self._waiting if chunk.is_wanted]
+            self._tokens = sum(chunk.tokens for chunk in self._waiting)
         for chunk in self._waiting:
-            if not chunk.is_wanted:
+            if chunk.is_suspect:
+                if not chosen:
+                    return [chunk]
                 continue
-            wider = max(widest, chunk.widest)
-            if chosen and (count + len(chunk.places)) * wider > self.budget:
+            wider, total = max(widest, chunk.widest), count + len(chunk.places)
+            padding = total * wider - count * widest - chunk.tokens
+            if chosen and (total * wider > self.budget or padding > chunk.tokens + _CALL_TOKENS):
                 continue
             chosen.append(chunk)
-            count, widest = count + len(chunk.places), wider
+            count, widest = total, wider
             if (count + 1) * widest > self.budget:
                 break
         return chosen
 
-    def _forget(self, chunk: _Chunk[Row]) -> None:
-        self._tokens -= len(chunk.places) * chunk.widest
+    def _begin(self, chunks: list[_Chunk[Row]], loop: asyncio.AbstractEventLoop) -> None:
+        """Has a thread compute the rows of some chunks in one batch."""
+        rows = [chunk.request.rows[place] for chunk in chunks for place in chunk.places]
+        tokens, start = len(rows) * max(chunk.widest for chunk in chunks), time.monotonic()
+        self._busy += 1
+
+        def end(computed: "asyncio.Future[Sequence[Any]]") -> None:
+            self._busy -= 1
+            self._soon(loop)
+            error = computed.exception()
+            answers = [] if error else computed.result()
+            if error is None and len(answers) != len(rows):
+                error = Failed(why=f"{len(answers)} answers to {len(rows)} rows")
+            if error is not None:
+                self._fail(chunks, error)
+                return
+            self._note_pace(tokens / max(1e-6, time.monotonic() - start) * self.streams)
+            _give(chunks, answers)
+
+        try:
+            loop.run_in_executor(self._pool, self.run, rows).add_done_callback(end)
+        except RuntimeError as error:  # no thread can be started
+            self._busy, self.is_broken = self._busy - 1, True
+            for chunk in chunks:
+                self._fail([chunk], error)
+
+    def _fail(self, chunks: list[_Chunk[Row]], error: BaseException) -> None:
+        """Whatever it is, it is the answer of these rows and of no others. Where one request's rows may have failed those of others, each
+        chunk is computed once more, by itself."""
+        for chunk in chunks:
+            if len(chunks) > 1:
+                chunk.is_suspect = True
+                self._put(chunk)
+            elif chunk.is_wanted:
+                chunk.request.done.set_exception(error)
 
     def _note_pace(self, tokens_per_s: float) -> None:
         before = self._tokens_per_s
         self._tokens_per_s = tokens_per_s if before is None else before + _FRESH * (tokens_per_s - before)
 
 
-def _fail(chunk: _Chunk[Any], error: Exception) -> None:
-    if chunk.is_wanted:
-        chunk.request.done.set_exception(error)
+def _give(chunks: "list[_Chunk[Any]]", answers: Sequence[Any]) -> None:
+    """Gives the requests of some chunks their answers."""
+    given = iter(answers)
+    for chunk in chunks:
+        request = chunk.request
+        for place in chunk.places:
+            request.answers[place] = next(given)
+        request.missing -= len(chunk.places)
+        if not request.missing and not request.done.done():
+            request.done.set_result(request.answers)

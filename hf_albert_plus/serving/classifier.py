@@ -1,21 +1,27 @@
 """A model as requests see it: texts or token ids in, logits of its labels out, batches made on the way."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy
-import torch
 
-from ..engines.tensors import check_tensors
+from ..engines.input_checks import check_arrays
+from ..engines.padding import Ids
 from ..engines.text_answers import Text, TextAnswers
-from ..engines.text_classifier import Encoded, Ids, TextClassifier
+from ..engines.text_classifier import Encoded, TextClassifier
 from ..errors import InvalidInput
 from ..machine import physical_cores
 from .batcher import TokenBatcher
 from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
+
+_POLL_S = 0.05
+# Characters that are tokenised in less time than it takes to hand them to a thread.
+_AT_ONCE = 1000
 
 
 class QueuedClassifier:
@@ -38,7 +44,8 @@ class QueuedClassifier:
             max_length=settings.max_length,
             verify=verify,
         )
-        self.engine, self.tokenizer, self.facts = self.model.engine, self.model.tokenizer, self.model.facts
+        self.engine, self.facts = self.model.engine, self.model.facts
+        self._asked = 0
         self._tokenising = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise")
         self._batcher: TokenBatcher[Ids] = TokenBatcher(
             self._run,
@@ -50,12 +57,12 @@ class QueuedClassifier:
         self.model.warm_up()
 
     @property
-    def waiting_tokens(self) -> int:
-        return self._batcher.waiting_tokens
-
-    @property
     def is_broken(self) -> bool:
         return self._batcher.is_broken
+
+    @property
+    def waiting_tokens(self) -> int:
+        return self._batcher.waiting_tokens
 
     async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
         """Tokenises and classifies.
@@ -67,9 +74,46 @@ class QueuedClassifier:
             Unusable: a text that is too long and not to be cut.
             Overloaded: more waits than may.
         """
+        with self._being_asked():
+            encoded = await self._encoded_whole(texts, truncate=truncate)
+            return await self._answers(encoded.rows, encoded.truncated)
+
+    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
+        """Classifies rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
+
+        Raises:
+            Unusable: ids that the model does not know, too many of them, or padding where there can be none.
+            Overloaded: more waits than may.
+        """
+        rows = self._rows(tensors)
+        with self._being_asked():
+            return await self._answers(rows, [False] * len(rows))
+
+    async def finish(self) -> None:
+        """Closes once everything that it was asked is answered, or after the deadline of requests."""
+        end = time.monotonic() + self.settings.deadline_s
+        # A request that found this model just now has not asked it yet.
+        await asyncio.sleep(_POLL_S)
+        while self._asked and time.monotonic() < end:
+            await asyncio.sleep(_POLL_S)
+        await self.close()
+
+    async def close(self) -> None:
+        await self._batcher.close()
+        self._tokenising.shutdown()
+
+    @contextmanager
+    def _being_asked(self) -> Iterator[None]:
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
+
+    async def _encoded_whole(self, texts: Sequence[Text], *, truncate: bool) -> Encoded:
         longest, characters = self.facts.max_length, self.model.characters
         for place, text in enumerate(texts):
-            if not truncate and sum(map(len, (text,) if isinstance(text, str) else text)) > characters:
+            if not truncate and _characters(text) > characters:
                 raise Unusable(
                     f"text {place} has more than {characters} characters, the most that is read for {longest} tokens: shorten it, or send "
                     '"truncate": true to have it cut'
@@ -82,27 +126,16 @@ class QueuedClassifier:
                 f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {longest}: shorten it, or send "
                 '"truncate": true to have it cut'
             )
-        lengths = [len(row["input_ids"]) for row in encoded.rows]
-        logits = await self._batcher.submit(encoded.rows, lengths=lengths)
-        return TextAnswers(numpy.stack(logits), lengths, encoded.truncated)
+        return encoded
 
-    async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
-        """Classifies rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
-
-        Raises:
-            Unusable: ids that the model does not know, too many of them, or padding where there can be none.
-            Overloaded: more waits than may.
-        """
-        rows = self._rows(tensors)
+    async def _answers(self, rows: list[Ids], truncated: list[bool]) -> TextAnswers:
         lengths = [len(row["input_ids"]) for row in rows]
         logits = await self._batcher.submit(rows, lengths=lengths)
-        return TextAnswers(numpy.stack(logits), lengths, [False] * len(rows))
-
-    async def close(self) -> None:
-        await self._batcher.close()
-        self._tokenising.shutdown()
+        return TextAnswers(numpy.stack(logits), lengths, truncated)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
+        if sum(map(_characters, texts)) <= _AT_ONCE:
+            return self.model.encode(texts)
         return await asyncio.get_running_loop().run_in_executor(self._tokenising, self.model.encode, texts)
 
     def _rows(self, tensors: Mapping[str, numpy.ndarray]) -> list[Ids]:
@@ -113,13 +146,12 @@ class QueuedClassifier:
             given["attention_mask"] = numpy.ones_like(ids)
         if ids is not None and "token_type_ids" in self.facts.inputs and "token_type_ids" not in given:
             given["token_type_ids"] = numpy.zeros_like(ids)
-        checked = {name: torch.from_numpy(numpy.ascontiguousarray(value)) for name, value in given.items()}
         try:
-            check_tensors(checked, self.facts.inputs, self.engine.config)
+            check_arrays(given, self.facts.inputs, self.engine.config)
         except InvalidInput as error:
             raise Unusable(str(error)) from None
         mask = given["attention_mask"]
-        counts, side = mask.sum(axis=1), self.tokenizer.padding_side
+        counts, side = mask.sum(axis=1), self.model.tokens.padding.side
         expected = numpy.arange(mask.shape[1])[None] < counts[:, None]
         if not counts.all() or (mask.astype(bool) != (expected if side == "right" else expected[:, ::-1])).any():
             raise Unusable(
@@ -142,3 +174,7 @@ class QueuedClassifier:
                 "the model computed no finite scores for this request", why="logits that are NaN or infinite"
             )
         return list(logits)
+
+
+def _characters(text: Text) -> int:
+    return len(text) if isinstance(text, str) else len(text[0]) + len(text[1])

@@ -1,9 +1,12 @@
 """Whether a model is fit to serve, as far as its directory tells before anything is started for it."""
 
-from ..config_files import load_config
+from typing import Any
+
 from ..engines.artefacts import get_runtime
 from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken
+from ..engines.plain_config import read_plain_config
 from ..engines.runtime_files import check_hashes
+from ..engines.text_tokens import open_text_tokens
 from .repository import ServedModel
 
 
@@ -13,12 +16,14 @@ def check_directory(model: ServedModel, *, max_length: int | None) -> None:
     Raises:
         InvalidInput: one of them is missing or unusable.
     """
-    config = load_config(model.directory, option="a model to serve")
-    length_taken(config, model.directory, max_length=max_length)
+    config: Any = read_plain_config(model.directory)
+    if config is None:
+        # Importing transformers takes seconds.
+        from ..config_files import load_config
+
+        config = load_config(model.directory, option="a model to serve")
+    longest = length_taken(config, model.directory, max_length=max_length)
     check_label_names(config, model.directory)
     answer_rule_of(config)
     check_hashes(model.directory, get_runtime(model.runtime))
-    # transformers takes as long to import its tokenizers as all that is checked above.
-    from ..tasks.rows import load_tokenizer
-
-    load_tokenizer(model.directory, config)
+    open_text_tokens(model.directory, config, longest=longest)

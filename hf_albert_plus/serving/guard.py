@@ -1,8 +1,6 @@
 """The guard before every request: the size of its body, who sends it, and whether the server still takes any."""
 
-import asyncio
 import hmac
-import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -11,6 +9,7 @@ from fastapi import HTTPException
 
 from .gate import Gate
 from .refusals import Draining, RequestError, TooLarge, TooSlow, Unauthorised
+from .time_limits import within
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -88,31 +87,15 @@ class Guard:
         """What comes, the whole body within its time. What is waited for after it is whether the client leaves: that has no limit."""
         end, is_whole = time.monotonic() + self.body_s, False
 
+        def too_slow() -> HTTPException:
+            error = TooSlow(f"the body of a request must come within {self.body_s:g} s")
+            return HTTPException(error.status, error.message, headers={"connection": "close"})
+
         async def timed() -> Message:
             nonlocal is_whole
             if is_whole:
                 return await receive()
-            task, is_over = asyncio.current_task(), False
-            assert task is not None
-
-            def give_up() -> None:
-                nonlocal is_over
-                is_over = True
-                task.cancel()
-
-            # As asyncio.timeout of Python 3.11 does it; wait_for would make a task for every request.
-            timer = asyncio.get_running_loop().call_later(end - time.monotonic(), give_up)
-            try:
-                message = await receive()
-            except asyncio.CancelledError:
-                if not is_over:
-                    raise
-                if sys.version_info >= (3, 11):
-                    task.uncancel()
-                error = TooSlow(f"the body of a request must come within {self.body_s:g} s")
-                raise HTTPException(error.status, error.message, headers={"connection": "close"}) from None
-            finally:
-                timer.cancel()
+            message = await within(receive(), end - time.monotonic(), error=too_slow)
             is_whole = not message.get("more_body", False)
             return message
 

@@ -1,15 +1,16 @@
 """The Open Inference Protocol, version 2, over HTTP: requests and responses as JSON, and with tensors as bytes behind it (the binary
 data extension that tritonclient uses)."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..engines.text_answers import AnswerRule, ClassifierFacts, TextAnswers
+from .json_problems import refusal_of
 from .refusals import RequestError, TooLarge, Unusable
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -18,8 +19,6 @@ TEXTS = ("text", "text_pair")
 _DIMS = 2
 # Characters of a name that is wrong which a message repeats.
 _QUOTED = 40
-# How pydantic says that a value has not this form of several.
-_OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
 
 
 class _Message(BaseModel):
@@ -75,7 +74,7 @@ def read_request(
     try:
         request = InferRequest.model_validate_json(body[:size])
     except ValidationError as error:
-        raise Unusable(first_problem(error.errors())) from None
+        raise refusal_of(error, body[:size]) from None
     tensors: dict[str, numpy.ndarray] = {}
     rest = memoryview(body)[size:]
     for given in request.inputs:
@@ -142,7 +141,7 @@ def write_response(
     content = {"model_name": name, "model_version": str(version), "outputs": tensors}
     if request.id is not None:
         content["id"] = request.id
-    head = json.dumps(content, allow_nan=False).encode()
+    head = orjson.dumps(content)
     if not blobs:
         return head, {"content-type": "application/json"}
     return b"".join([head, *blobs]), {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
@@ -195,20 +194,6 @@ def metadata_of(
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },
     }
-
-
-def first_problem(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong first, in a sentence, without what was given: that may be anything."""
-    kinds = {str(problem["type"]) for problem in errors}
-    specific = [problem for problem in errors if problem["type"] not in _OTHER_FORMS]
-    problem = specific[0] if specific else errors[-1]
-    # Names of fields and places in lists; what pydantic calls the forms of a union says nothing to a client.
-    places = [str(part) for part in problem["loc"] if isinstance(part, int) or (part.isidentifier() and part.islower())]
-    where = ".".join(part for part in places if part not in ("body", "str"))
-    if not specific and len(kinds) > 1:
-        return f"{where} must be a text, an object with text and text_pair, or a list of these"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
 
 
 def check_items(tensors: Mapping[str, numpy.ndarray], *, most: int) -> None:

@@ -11,14 +11,17 @@ from ..engines.text_answers import TextAnswers
 from . import inference_protocol as protocol
 from .catalogue import AskableModel
 from .inference_protocol import InferRequest
-from .refusals import NotReady
+from .plain_routes import ByItself
+from .refusals import NotReady, Unusable
 from .service import Service
 
+# Of a number of bytes that a body could have.
+_DIGITS = 18
 REFERENCE = "#/components/schemas/{model}"
 
 
 def inference_router(service: Service) -> APIRouter:
-    """`/v2/models/{name}` with its versions: metadata, readiness and inference."""
+    """`/v2/models/{name}` with its versions: metadata and readiness."""
     router = APIRouter(tags=["open inference protocol"])
     catalogue = service.catalogue
 
@@ -42,17 +45,16 @@ def inference_router(service: Service) -> APIRouter:
             return JSONResponse({"name": name, "ready": False, "error": error.message}, status_code=error.status)
         return JSONResponse({"name": chosen.name, "ready": True})
 
-    body: dict[str, Any] = {"responses": {200: {"content": BYTES}}, "openapi_extra": INFER_BODY}
+    return router
 
-    @router.post("/v2/models/{name}/infer", summary="Infer", **body)
-    @router.post("/v2/models/{name}/versions/{version}/infer", summary="Infer with a version", **body)
-    async def infer(
-        request: Request,
-        name: str,
-        version: str | None = None,
-        header_length: Annotated[int | None, Header(alias=protocol.HEADER_LENGTH, ge=0)] = None,
-    ) -> Response:
-        chosen = catalogue.find(name, version)
+
+def inference_routes(service: Service) -> list[ByItself]:
+    """Inference over the models of a server: bodies may be JSON with bytes behind it."""
+    catalogue = service.catalogue
+
+    async def infer(request: Request) -> Response:
+        chosen = catalogue.find(request.path_params["name"], request.path_params.get("version"))
+        header_length = _header_length(request.headers.get(protocol.HEADER_LENGTH))
         asked, tensors = protocol.read_request(await request.body(), header_length, chosen.model.facts)
         protocol.check_items(tensors, most=service.settings.max_items)
         answers = await service.in_time(_ask(chosen.model, asked, tensors, service), chosen)
@@ -61,7 +63,37 @@ def inference_router(service: Service) -> APIRouter:
         )
         return Response(content, headers=headers)
 
+    paths = ("/v2/models/{name}/infer", "/v2/models/{name}/versions/{version}/infer")
+    return [ByItself(path, infer, methods=["POST"]) for path in paths]
+
+
+def described_router() -> APIRouter:
+    """Inference as the page at `/docs` shows it."""
+    router = APIRouter(tags=["open inference protocol"])
+    body: dict[str, Any] = {"responses": {200: {"content": BYTES}}, "openapi_extra": INFER_BODY}
+    length = Annotated[int | None, Header(alias=protocol.HEADER_LENGTH, ge=0)]
+
+    @router.post("/v2/models/{name}/infer", summary="Infer", **body)
+    async def infer(name: str, header_length: length = None) -> None:
+        raise NotImplementedError
+
+    @router.post("/v2/models/{name}/versions/{version}/infer", summary="Infer with a version", **body)
+    async def infer_with_version(name: str, version: str, header_length: length = None) -> None:
+        raise NotImplementedError
+
     return router
+
+
+def _header_length(said: str | None) -> int | None:
+    """
+    Raises:
+        Unusable: no number of bytes.
+    """
+    if said is None:
+        return None
+    if not said.isascii() or not said.isdigit() or len(said) > _DIGITS:
+        raise Unusable(f"{protocol.HEADER_LENGTH} must be a number of bytes of the body")
+    return int(said)
 
 
 def _ask(
@@ -77,7 +109,6 @@ def _ask(
 BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
-# A body that the application reads by itself, as it may be JSON with bytes behind it.
 INFER_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,

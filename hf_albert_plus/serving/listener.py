@@ -1,8 +1,10 @@
 """A listener runs the application on a socket, in a thread."""
 
+import asyncio
 import socket
 import threading
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 from ..errors import InvalidInput
@@ -47,11 +49,22 @@ class Listener:
             app, http=limited_protocol(header_s=header_s), ws="none", log_level="warning", access_log=False,
             timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_CLOSE_S,
         )  # fmt: skip
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._server, self._loop = uvicorn.Server(config), _event_loop()
+        self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             time.sleep(0.01)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begins some work beside the requests, from another thread."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _answer(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+        finally:
+            self._loop.close()
 
     def close(self) -> None:
         """Gives back a port on which nothing was answered."""
@@ -61,3 +74,13 @@ class Listener:
         """Closes connections once what they asked is answered."""
         self._server.should_exit = True
         self._thread.join()
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's event loop where it is installed, which it is not on Windows."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

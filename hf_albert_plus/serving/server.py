@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from ..errors import InvalidInput, need
 from .catalogue import AskableModel, Catalogue
-from .cluster import join, leave, ray_library
 from .gate import Gate
 from .listener import Listener
 from .repository import ServedModel, find
@@ -25,23 +24,54 @@ _LINGER_S = 1.0
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """The Ray cluster that runs models.
+
+    Attributes:
+        replicas: processes of each model.
+        address: of a cluster to join; None for a cluster of its own, on loopback.
+    """
+
+    replicas: int = 1
+    address: str | None = None
+
+
+@dataclass(frozen=True)
 class Hosting:
     """Where a server runs.
 
     Attributes:
         host: address that it listens on; loopback unless told otherwise.
-        replicas: processes of each model.
-        address: address of a Ray cluster to join; None for a cluster of its own, on loopback.
+        cluster: where the models run: on Ray Serve, or in this process for None.
         token: token that requests must bear.
         watch_s: seconds after which the directory is looked at again.
     """
 
     host: str = _LOOPBACK
     port: int = 8000
-    replicas: int = 1
-    address: str | None = None
+    cluster: Cluster | None = None
     token: str | None = None
     watch_s: float = 2.0
+
+
+class Host(Protocol):
+    """What runs models."""
+
+    def start(self) -> None: ...
+
+    def open(self, model: ServedModel) -> AskableModel: ...
+
+    def close(self, model: ServedModel) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunningModel:
+    """A model that serves, and what asks it."""
+
+    model: ServedModel
+    asked: AskableModel
 
 
 @dataclass(frozen=True)
@@ -55,8 +85,7 @@ class RefusedModel:
 class Server:
     """A server over a directory. `start`, then `run` until a signal or `stop`.
 
-    This process takes the requests; the models are Ray Serve's deployments, in processes of their own or on machines of their own. Ray
-    Serve's own proxy would be a process more on the way of every request, and costs as much as ten texts take a small model.
+    This process takes the requests. The models are in it, or on Ray Serve, and nothing else knows which.
     """
 
     def __init__(
@@ -75,17 +104,17 @@ class Server:
             hosting,
             tell,
         )
-        self.running: dict[str, ServedModel] = {}
+        self.running: dict[str, RunningModel] = {}
         self.refused: dict[str, RefusedModel] = {}
         self._told, self._is_alone = "", False
         self._catalogue, self._gate = Catalogue(), Gate(token=hosting.token)
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Starts everything; models are warm when it returns. What is wrong with a directory is found before Ray starts, if it can be.
+        """Starts everything; models are warm when it returns. What is wrong with a directory is found before a cluster starts, if it can be.
 
         Raises:
-            InvalidInput: nothing that is fit to serve, no Ray, or a port that is taken.
+            InvalidInput: nothing that is fit to serve, no cluster, or a port that is taken.
         """
         models = find(self.directory, runtime=self.runtime)
         # What is wrong with the only one is the error that `start` ends with.
@@ -95,21 +124,20 @@ class Server:
             raise self._nothing_fit()
         need("fastapi", extra="serve")
         self._listener = Listener(self.hosting.host, self.hosting.port)
-        # Tried while Ray starts, and each one while the replicas of that before it do.
+        # Tried while the rest starts, and each one while that before it is opened.
         trials = (Trial(model, max_length=self.settings.max_length) for model in sound)
         trial = next(trials, None)
-        serve = ray_library("ray.serve", extra="serve", address=self.hosting.address)
-        join(self.hosting.address)
-        serve.start(proxy_location="Disabled")
+        from .application import build_app
+
+        self._host = self._make_host()
+        self._host.start()
         while trial is not None:
             tried, trial = trial, next(trials, None)
             self._accepts(tried.model, self._run_model, tried)
         if not self.running:
             self._listener.close()
-            self._end()
+            self._host.end()
             raise self._nothing_fit()
-        from .application import build_app
-
         self._is_alone = False
         self._offer()
         self._listener.start(
@@ -149,19 +177,18 @@ class Server:
         names = {model.name for model in models if model.application in self.running}
         kept = {
             application
-            for application, model in self.running.items()
+            for application, one in self.running.items()
             for refused in self.refused.values()
-            if refused.model.name == model.name and (refused.model.version == model.version or model.name not in names)
+            if refused.model.name == one.model.name
+            and (refused.model.version == one.model.version or one.model.name not in names)
         }
         gone = set(self.running) - present - kept
         if not new and not gone and not forgotten:
             return False
-        serve = _ray_serve()
         leaving = [self.running.pop(application) for application in gone]
         self._offer()
-        for model in leaving:
-            # Its replicas answer what they have before they end.
-            serve.delete(model.application)
+        for one in leaving:
+            self._host.close(one.model)
         return True
 
     def drain(self) -> None:
@@ -174,11 +201,17 @@ class Server:
             time.sleep(_POLL_S)
         self._listener.stop()
         self.tell("drained")
-        self._end()
+        self._host.end()
 
-    def _end(self) -> None:
-        _ray_serve().shutdown()
-        leave()
+    def _make_host(self) -> Host:
+        cluster = self.hosting.cluster
+        if cluster is None:
+            from .embedded import EmbeddedHost
+
+            return EmbeddedHost(self.settings, self._listener)
+        from .clustered import ClusterHost
+
+        return ClusterHost(self.settings, replicas=cluster.replicas, address=cluster.address)
 
     def _accepts(self, model: ServedModel, step: Callable[..., None], *given: Trial) -> bool:
         """Whether a step of taking up a model succeeds. One that fails is remembered with its reason, and tried again when it changes."""
@@ -203,51 +236,25 @@ class Server:
 
     def _check(self, model: ServedModel) -> None:
         model.check_files()
-        # A config takes transformers, which takes seconds to import.
         from .fitness import check_directory
 
         check_directory(model, max_length=self.settings.max_length)
 
     def _run_model(self, model: ServedModel, trial: Trial) -> None:
-        """Starts the replicas of a model that has come through its trial.
+        """Opens a model that has come through its trial.
 
         Raises:
             InvalidInput: it is not fit to serve.
         """
-        from .deployments import ModelReplica
-
-        serve = _ray_serve()
         trial.end()
-        settings = self.settings
-        deployment = serve.deployment(ModelReplica).options(
-            name=model.name,
-            num_replicas=self.hosting.replicas,
-            max_ongoing_requests=10_000,
-            ray_actor_options={"num_cpus": 0},
-            health_check_period_s=2,
-            health_check_timeout_s=10,
-            graceful_shutdown_timeout_s=settings.deadline_s,
-            graceful_shutdown_wait_loop_s=_POLL_S,
-        )
-        application = deployment.bind(str(model.directory), model.runtime, settings, model.content)
-        try:
-            serve.run(application, name=model.application, route_prefix=None)
-        except RuntimeError:
-            why = _last_words(serve.status().applications[model.application])
-            serve.delete(model.application)
-            raise InvalidInput(
-                f"{model.directory} must open in the processes that serve it",
-                got=why,
-                repair="mend that, and move it in again",
-            ) from None
-        self.running[model.application] = model
+        self.running[model.application] = RunningModel(model, self._host.open(model))
         self.tell(f"{model.name} {model.version} ({model.runtime}) is warm")
 
     def _offer(self) -> None:
         """Has requests from now on answered by what runs; those that were begun end with the model that they found."""
         offered: dict[str, dict[int, AskableModel]] = defaultdict(dict)
-        for model in self.running.values():
-            offered[model.name][model.version] = self._model(model)
+        for running in self.running.values():
+            offered[running.model.name][running.model.version] = running.asked
         refused: dict[str, dict[int, str]] = defaultdict(dict)
         for one in self.refused.values():
             model = one.model
@@ -256,25 +263,7 @@ class Server:
             )
         self._catalogue.models, self._catalogue.refused = offered, refused
 
-    def _model(self, model: ServedModel) -> AskableModel:
-        from .deployments import RemoteModel
-
-        handle = _ray_serve().get_app_handle(model.application)
-        facts = handle.facts.remote().result()
-        return RemoteModel(handle, facts, replicas=self.hosting.replicas, deadline_s=self.settings.deadline_s)
-
     def _tell_once(self, text: str) -> None:
         if text != self._told:
             self.tell(text)
         self._told = text
-
-
-def _ray_serve() -> Any:
-    return need("ray.serve", extra="serve")
-
-
-def _last_words(application: Any) -> str:
-    """What the replicas of an application that did not start failed with: the last line of their traceback."""
-    messages = [deployment.message for deployment in application.deployments.values()]
-    lines = [line for message in messages for line in message.strip().splitlines() if line.strip()]
-    return lines[-1].strip() if lines else str(application.message)

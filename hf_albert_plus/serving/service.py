@@ -1,6 +1,5 @@
 """What all routes of a server share: the models, the limits, the gate, and the counters that Prometheus reads."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from .catalogue import Catalogue, ChosenModel
 from .gate import Gate
 from .refusals import DeadlineExceeded, NotFinite
 from .settings import ServeSettings
+from .time_limits import within
 
 _PREFIX = "hf_albert_plus"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -103,10 +103,11 @@ class Service:
             DeadlineExceeded: they did not come in time.
             NotFinite: the model computed something that is no number.
         """
+        seconds = self.settings.deadline_s
         try:
-            said = await asyncio.wait_for(answers, self.settings.deadline_s)
-        except asyncio.TimeoutError:
-            raise DeadlineExceeded(f"no answer within {self.settings.deadline_s:g} s", retry_after_s=1) from None
+            said = await within(
+                answers, seconds, error=lambda: DeadlineExceeded(f"no answer within {seconds:g} s", retry_after_s=1)
+            )
         except NotFinite:
             self.measures.not_finite.labels(chosen.name, chosen.version).inc()
             raise

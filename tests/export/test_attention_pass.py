@@ -11,7 +11,7 @@ from hf_albert_plus.export.graph.attention import fuse_attention
 from hf_albert_plus.export.graph.tracing import applied_passes, apply_passes, export_graph, save_graph
 from hf_albert_plus.export.precision.input_ranges import find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
-from hf_albert_plus.model_inputs import random_inputs
+from hf_albert_plus.random_inputs import random_inputs
 from tests.support.graphs import traced
 
 MODELS = {

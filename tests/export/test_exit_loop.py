@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from hf_albert_plus.compression.exits.criteria import Criterion, confidence, least_sure, normalised_entropy, taken_exits
-from hf_albert_plus.engines.onnx_engine import THRESHOLD, open_session
+from hf_albert_plus.engines.onnx_session import THRESHOLD, open_session
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.exit_loop import assemble_loop
 from hf_albert_plus.export.exits.exit_parts import (

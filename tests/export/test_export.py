@@ -11,7 +11,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, pipeline
 
 from hf_albert_plus.engines.engine import Engine
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.engines.parity import cases, check_parity, differences, onnx_runner
 from hf_albert_plus.errors import InvalidInput, ParityError, QuantisationError
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
@@ -19,8 +19,8 @@ from hf_albert_plus.export.precision.int8 import quantise
 from hf_albert_plus.export.precision.products import count_products, float_tables
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.heads import HEADS, albert_plus_class
-from hf_albert_plus.model_inputs import random_inputs
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus.random_inputs import random_inputs
 from tests.support.ranges import random_ranges
 from tests.support.small_models import SMALL, pair_inputs, randomise, small_config
 

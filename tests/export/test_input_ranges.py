@@ -6,7 +6,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from hf_albert_plus.engines.onnx_engine import open_session
+from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.export.precision.input_ranges import find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
 

@@ -15,7 +15,7 @@ from hf_albert_plus.compression.exits.thresholds import SearchRule
 from hf_albert_plus.compression.settings import CalibrateSettings
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.engines.engine import Engine
-from hf_albert_plus.engines.onnx_engine import THRESHOLD
+from hf_albert_plus.engines.onnx_session import THRESHOLD
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.scoring import logits_scorer_for
 from hf_albert_plus.export.exits import int8_thresholds

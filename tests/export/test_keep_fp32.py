@@ -14,8 +14,8 @@ from hf_albert_plus.export.precision.products import count_products, matching_pr
 from hf_albert_plus.export.real_examples import task_examples
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
-from hf_albert_plus.model_inputs import random_inputs
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus.random_inputs import random_inputs
 from hf_albert_plus.tasks.rows import load_tokenizer
 from tests.support.ranges import random_ranges
 

@@ -20,7 +20,7 @@ from hf_albert_plus.export.graph.tracing import PASSES, applied_passes, apply_pa
 from hf_albert_plus.export.precision.half import load_typed
 from hf_albert_plus.export.precision.products import count_products
 from hf_albert_plus.heads import HEADS
-from hf_albert_plus.model_inputs import random_inputs
+from hf_albert_plus.random_inputs import random_inputs
 from tests.support.graphs import exported_graph, traced
 from tests.support.small_models import SMALL, randomise
 

@@ -445,13 +445,14 @@ def test_equal_requests_in_several_batches_are_all_answered():
     asyncio.run(run())
 
 
-def test_a_batcher_whose_workers_ended_is_broken():
+def test_a_batcher_without_threads_is_broken():
     async def run():
         batcher = TokenBatcher(lambda rows: rows, budget=8, wait_s=0.0, streams=1, bound=100)
         assert await batcher.submit([1], lengths=[1]) == [1]
         before = batcher.is_broken
-        batcher._workers[0].cancel()
-        await asyncio.sleep(0.01)
+        batcher._pool.shutdown()
+        with pytest.raises(RuntimeError):
+            await asyncio.wait_for(batcher.submit([1], lengths=[1]), 5)
         return before, batcher.is_broken
 
     assert asyncio.run(run()) == (False, True)

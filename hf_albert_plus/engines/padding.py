@@ -1,0 +1,51 @@
+"""Rows of token ids as the rectangle that an engine reads. Nothing here needs torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+# The token ids of a text, with what belongs to them, by the name of the tensor.
+Ids = Mapping[str, list[int]]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How a tokenizer pads.
+
+    Attributes:
+        side: `"right"` or `"left"`.
+        token: id that fills `input_ids`.
+        token_type: id that fills `token_type_ids`.
+    """
+
+    side: str
+    token: int
+    token_type: int
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> "Padding":
+        """That of a tokenizer of transformers."""
+        token_type = getattr(tokenizer, "pad_token_type_id", 0)
+        return cls(side=tokenizer.padding_side, token=tokenizer.pad_token_id or 0, token_type=token_type)
+
+    def pad(self, rows: Sequence[Ids], names: Sequence[str]) -> dict[str, numpy.ndarray]:
+        """Rows, padded to the longest.
+
+        Returns:
+            `[batch, sequence]` int64 for each of `names`.
+        """
+        longest = max(len(row["input_ids"]) for row in rows)
+        fill = {"input_ids": self.token, "token_type_ids": self.token_type}
+        arrays = {}
+        for name in names:
+            padded = numpy.full((len(rows), longest), fill.get(name, 0), dtype=numpy.int64)
+            for line, row in zip(padded, rows, strict=True):
+                values = row[name]
+                if self.side == "left":
+                    line[longest - len(values) :] = values
+                else:
+                    line[: len(values)] = values
+            arrays[name] = padded
+        return arrays

@@ -1,0 +1,56 @@
+"""The engine of a classifier's graph for processes that only serve: onnxruntime and numpy, without torch."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from .artefacts import Runtime
+from .input_checks import check_graph
+from .onnx_session import LAYERS, THRESHOLD, open_graph
+from .plain_config import PlainConfig, read_plain_config
+
+
+class PlainOnnx:
+    """A session on the graph of a classifier of texts, arrays in and logits out.
+
+    Attributes:
+        inputs: names of the tensors that it reads.
+        file: the graph.
+    """
+
+    def __init__(self, directory: Path, runtime: Runtime, config: PlainConfig, *, threads: int):
+        """Opens the graph.
+
+        Args:
+            config: of the model.
+            threads: threads of one inference.
+
+        Raises:
+            InvalidInput: it does not load, or is another model's.
+        """
+        self.runtime, self.config, self.file = runtime, config, directory / runtime.file
+        self.session = open_graph(self.file, runtime, threads=threads)
+        self.inputs = _names(self.session.get_inputs())
+        check_graph(self.file, self.inputs, _names(self.session.get_outputs()), config, known=["logits"])
+
+    def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """Logits `[batch, labels]` in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound."""
+        (logits,) = self.session.run(["logits"], {name: arrays[name] for name in self.inputs})
+        found: numpy.ndarray = logits.astype(numpy.float32, copy=False)
+        return found
+
+
+def open_plain(directory: Path, runtime: Runtime, *, threads: int) -> PlainOnnx | None:
+    """The engine of a model directory, without torch; None where a runtime or its config takes more.
+
+    Raises:
+        InvalidInput: the graph does not load, or is another model's.
+    """
+    config = read_plain_config(directory) if runtime.is_plain else None
+    return None if config is None else PlainOnnx(directory, runtime, config, threads=threads)
+
+
+def _names(nodes: list[Any]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes if node.name not in (THRESHOLD, LAYERS))

@@ -1,0 +1,130 @@
+"""Texts as rows of token ids: by the tokenizers library alone where a directory says everything itself, else by transformers.
+
+Importing transformers takes seconds, and a process that only serves has no other use for it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ..model_inputs import input_names
+from .padding import Ids, Padding
+from .text_answers import Text
+
+# What tokenizer_config.json may ask of BERT's normaliser, and what tokenizer.json calls it.
+_NORMALISER = {
+    "do_lower_case": "lowercase", "strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TextTokens:
+    """A tokenizer as serving uses it, from several threads.
+
+    Attributes:
+        padding: how its rows become rectangles.
+        whole: texts -> their rows, of any length.
+        cut: texts -> their rows, none of which is longer than the model takes.
+    """
+
+    padding: Padding
+    whole: Callable[[Sequence[Text]], list[Ids]]
+    cut: Callable[[Sequence[Text]], list[Ids]]
+
+
+def open_text_tokens(directory: Path, config: Any, *, longest: int) -> TextTokens:
+    """The tokenizer of a model directory.
+
+    Args:
+        config: the model's, as transformers or `read_plain_config` read it.
+        longest: tokens of a text that the model takes.
+
+    Raises:
+        InvalidInput: none, or one that does not fit to the model.
+    """
+    return read_plain_tokens(directory, config, longest=longest) or _of_transformers(directory, config, longest=longest)
+
+
+def read_plain_tokens(directory: Path, config: Any, *, longest: int) -> TextTokens | None:
+    """The tokenizer of a model directory without transformers; None where transformers must read it, or say what is wrong with it."""
+    from tokenizers import Tokenizer
+
+    file = directory / "tokenizer.json"
+    try:
+        said = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+        if not _is_plain(said, json.loads(file.read_text(encoding="utf-8"))):
+            return None
+        whole, cut = Tokenizer.from_file(str(file)), Tokenizer.from_file(str(file))
+        pad = whole.token_to_id(_content(said["pad_token"]))
+        needed = max(whole.get_vocab(with_added_tokens=True).values()) + 1
+        added = {int(number): _content(token) for number, token in said.get("added_tokens_decoder", {}).items()}
+        named = all(whole.id_to_token(number) == token for number, token in added.items())
+        whole.no_padding()
+        whole.no_truncation()
+        cut.no_padding()
+        cut.enable_truncation(longest, strategy="longest_first", direction=said.get("truncation_side", "right"))
+        is_usable = (
+            pad is not None and named and needed <= config.vocab_size and whole.encode("a word", "Ж another").ids
+        )
+    except Exception:  # tokenizers raises Exception itself; transformers says what is wrong
+        return None
+    if not is_usable:
+        return None
+    names = input_names(config)
+    return TextTokens(
+        padding=Padding(side=str(said.get("padding_side", "right")), token=pad, token_type=said.get("pad_token_type_id", 0)),
+        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names),
+        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names),
+    )  # fmt: skip
+
+
+def _rows(encodings: Sequence[Any], names: Sequence[str]) -> list[Ids]:
+    if "token_type_ids" in names:
+        return [
+            {"input_ids": one.ids, "attention_mask": one.attention_mask, "token_type_ids": one.type_ids}
+            for one in encodings
+        ]
+    return [{"input_ids": one.ids, "attention_mask": one.attention_mask} for one in encodings]
+
+
+def _is_plain(said: dict[str, Any], file: dict[str, Any]) -> bool:
+    """Whether tokenizer_config.json asks nothing of tokenizer.json that is not in it."""
+    normaliser = file.get("normalizer") or {}
+    if normaliser.get("type") != "BertNormalizer":
+        return not said.get("do_lower_case") or "Lowercase" in json.dumps(normaliser)
+    return all(said.get(option, normaliser[field]) == normaliser[field] for option, field in _NORMALISER.items())
+
+
+def _content(token: Any) -> str:
+    return str(token["content"] if isinstance(token, dict) else token)
+
+
+def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextTokens:
+    from ..tasks.rows import load_tokenizer
+
+    tokenizer: Any = load_tokenizer(directory, config)
+    # It keeps what it was last told of truncation.
+    names, in_turn = input_names(config), Lock()
+
+    def rows(texts: Sequence[Text], **cut: Any) -> list[Ids]:
+        found: list[Ids] = [{}] * len(texts)
+        for is_pair in (False, True):
+            places = [place for place, text in enumerate(texts) if isinstance(text, tuple) == is_pair]
+            if not places:
+                continue
+            chosen: Any = [texts[place] for place in places]
+            columns = [list(column) for column in zip(*chosen, strict=True)] if is_pair else [chosen]
+            with in_turn:
+                encoded = tokenizer(*columns, **{"truncation": False, **cut}, verbose=False)
+            for number, place in enumerate(places):
+                found[place] = {name: encoded[name][number] for name in names}
+        return found
+
+    return TextTokens(
+        padding=Padding.of(tokenizer),
+        whole=rows,
+        cut=lambda texts: rows(texts, truncation=True, max_length=longest),
+    )

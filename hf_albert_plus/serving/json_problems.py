@@ -1,0 +1,45 @@
+"""What is wrong with a body that is not what it should be, in a sentence."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from .refusals import RequestError, Unusable
+
+# How pydantic says that a value has not this form of several.
+_OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
+
+
+def refusal_of(error: ValidationError, body: bytes) -> RequestError:
+    """What a request is refused with whose body has another form."""
+    problems = error.errors(include_url=False, include_input=False)
+    if problems[0]["type"] != "json_invalid":
+        return Unusable(first_problem(problems))
+    if _has_half_a_pair(body):
+        return Unusable("a text must be made of characters, and this one has half of a surrogate pair")
+    return RequestError(f"the body must be JSON: {problems[0]['ctx']['error']}")
+
+
+def _has_half_a_pair(body: bytes) -> bool:
+    """Whether a body is JSON whose texts are no Unicode, which is all that Python's own reader takes and pydantic's does not."""
+    try:
+        json.loads(body)
+    except (RecursionError, ValueError):
+        return False
+    return True
+
+
+def first_problem(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong first, in a sentence, without what was given: that may be anything."""
+    kinds = {str(problem["type"]) for problem in errors}
+    specific = [problem for problem in errors if problem["type"] not in _OTHER_FORMS]
+    problem = specific[0] if specific else errors[-1]
+    # Names of fields and places in lists; what pydantic calls the forms of a union says nothing to a client.
+    places = [str(part) for part in problem["loc"] if isinstance(part, int) or (part.isidentifier() and part.islower())]
+    where = ".".join(part for part in places if part not in ("body", "str"))
+    if not specific and len(kinds) > 1:
+        return f"{where} must be a text, an object with text and text_pair, or a list of these"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
