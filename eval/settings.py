@@ -71,7 +71,7 @@ class ServedSettings:
     texts: Annotated[int, Option("Sentences of a request.")] = 64
     clients: Annotated[int, Option("Clients that ask at a time.")] = 4
     seconds: Annotated[float, Option("Seconds of each of the two measurements of latency.")] = 20.0
-    wait_ms: Annotated[float, Option("How long the server lets a sentence wait for others.")] = 2.0
+    wait_ms: Annotated[float, Option("How long the server lets a sentence wait for others.")] = 0.0
     max_length: Annotated[
         int,
         Option("Longest sentence in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
@@ -83,7 +83,7 @@ class ServedSettings:
             ("texts", 1 <= self.texts <= 1024, "at least 1 and at most 1,024", "64"),
             ("clients", 1 <= self.clients <= 1024, "at least 1 and at most 1,024", "4"),
             ("seconds", 1 <= self.seconds <= _LONGEST_S, f"at least 1 and at most {_LONGEST_S:,}", "20"),
-            ("wait_ms", 0 <= self.wait_ms <= 60_000, "at least 0 and at most 60,000", "2"),
+            ("wait_ms", 0 <= self.wait_ms <= 60_000, "at least 0 and at most 60,000", "0"),
             ("max_length", self.max_length >= 4, "at least 4", "128"),
         )
 

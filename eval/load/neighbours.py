@@ -18,8 +18,9 @@ from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.eval.answers import first_metric, rule_for
+from hf_albert_plus.eval.load.clients import Clients
 from hf_albert_plus.eval.load.served import as_asked, checked
-from hf_albert_plus.eval.load.server_process import Clients, ServerProcess
+from hf_albert_plus.eval.load.server_process import ServerProcess
 from hf_albert_plus.eval.load.traffic import Traffic
 from hf_albert_plus.eval.measured_documents import IF_KNOWN, Environment
 from hf_albert_plus.eval.settings import InvarianceSettings

@@ -1,7 +1,12 @@
 """The bench of a server against the engine it runs: throughput in turns, then the latency of requests one at a time and at half the pace."""
 
 import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -12,81 +17,122 @@ from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching, predict
 from hf_albert_plus.eval.latency.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
-from hf_albert_plus.eval.load.server_process import Clients, Reply, ServerProcess
+from hf_albert_plus.eval.load.clients import Clients, Reply
+from hf_albert_plus.eval.load.peers_served import PEERS, PeerProcess, awake
+from hf_albert_plus.eval.load.server_process import ServerProcess
 from hf_albert_plus.eval.load.traffic import Client, Traffic
 from hf_albert_plus.eval.measured_documents import Percentiles, to_json
 from hf_albert_plus.eval.settings import ServedSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import FORMAT, environment
-from hf_albert_plus.records.progress import track
 from hf_albert_plus.tasks.rows import fits_positions
 
 BARE = "engine"
 SERVED = "served"
-# Sentences that a block answers, so that its beginning and end count little.
-_BLOCK = 6000
+# Sentences and requests of a block, so that its beginning and end count little.
+_BLOCK, _REQUESTS = 6000, 2000
 _ROUNDS = 10
 _LATE_CLIENTS = 32
 
 
+@dataclass(frozen=True)
+class _Server:
+    """A server that is asked, and its requests."""
+
+    port: int
+    path: str
+    bodies: list[bytes]
+
+    def clients(self, count: int) -> Clients:
+        return Clients("127.0.0.1", self.port, count=count, path=self.path)
+
+    def ask(self, count: int, bodies: Sequence[bytes]) -> list[Reply]:
+        """The answers to some requests, from so many clients at a time."""
+        asking = self.clients(count)
+        replies = checked(asking.closed_loop(bodies))
+        asking.close()
+        return replies
+
+    def time_block(self, count: int) -> float:
+        """Milliseconds for all requests, of clients whose connections are open."""
+        asking = self.clients(count)
+        asking.closed_loop(self.bodies[: 2 * count])
+        took = elapsed_ms(lambda: checked(asking.closed_loop(self.bodies)))
+        asking.close()
+        return took
+
+
 def bench_served(
-    target: Target, traffic: Traffic, *, texts: int, clients: int, seconds: float, wait_ms: float
+    target: Target, traffic: Traffic, settings: ServedSettings, *, cluster: bool = False, peers: Path | None = None
 ) -> dict[str, Any]:
     """Starts a server of a target and loads it with real sentences.
 
-    Throughput is a ratio in one run: the engine alone and the server take turns with the same sentences in the same groups. The engine's
-    are in tokens before, and each group's are batched by length under the server's token budget, a batch a core. The server gets
+    Throughput is a ratio in one run: the engine alone and the servers take turns with the same sentences in the same groups. The engine's
+    are in tokens before, and each group's are batched by length under the server's token budget, a batch a core. A server gets
     a request for a group, from clients that share its cores.
 
     Args:
-        texts: sentences of a request.
-        clients: clients that ask at a time.
-        seconds: length of the one-at-a-time measurement and of the open loop.
-        wait_ms: how long the server lets a sentence wait for others.
+        cluster: run the model on Ray Serve, a replica in a process of its own.
+        peers: folder of the environments of other servers, which are asked as well; None for none.
 
     Raises:
-        InvalidInput: a count below 1, or a server that does not start or answer.
+        InvalidInput: a server that does not start or answer, or peers for what they do not take.
     """
-    ServedSettings(texts=texts, clients=clients, seconds=seconds, wait_ms=wait_ms, max_length=traffic.max_length)
+    texts, clients = settings.texts, settings.clients
     way = Batching()
     engine, streams = way.load(target, threads=None)
     fits_positions(engine.config, traffic.max_length)
     client = Client(target, engine, traffic)
     groups = _groups(len(client.rows), texts)
-    bodies = [
-        json.dumps({"inputs": [as_asked(traffic.text(number)) for number in group], "truncate": True}).encode()
-        for group in groups
-    ]
-    plan = [
-        [group[place] for place in batch]
-        for group in groups
-        for batch in token_batches([client.lengths[number] for number in group], budget=TOKEN_BUDGET)
-    ]
+    asked = [[traffic.text(number) for number in group] for group in groups]
+    bodies = [json.dumps({"inputs": [as_asked(text) for text in some], "truncate": True}).encode() for some in asked]
+    batches = [_batches(group, client) for group in groups]
+    plan = [batch for of_group in batches for batch in of_group]
     before = environment()
-    options = ("--wait-ms", f"{wait_ms:g}", "--streams", str(streams), "--deadline", "60")
-    with ServerProcess(f"{target.directory}:{target.runtime}", *options) as server:
-        asking = Clients("127.0.0.1", server.port, count=clients)
-        agreement = _agreement(asking.closed_loop(bodies[: -(-len(client.rows) // texts)]), client, engine, groups)
+    options = ["--wait-ms", f"{settings.wait_ms:g}", "--streams", str(streams), "--deadline", "60"]
+    with ExitStack() as stack:
+        others = [
+            stack.enter_context(PeerProcess(peer, target, peers, _plain_texts(asked[0])))
+            for peer in (PEERS if peers is not None else ())
+        ]
+        for other in others:
+            other.sleep()
+        server = stack.enter_context(
+            ServerProcess(f"{target.directory}:{target.runtime}", *options, *(["--cluster"] if cluster else []))
+        )
+        ours = _Server(server.port, "/classify", bodies)
+        agreement = _agreement(ours.ask(clients, bodies[: -(-len(client.rows) // texts)]), client, engine, groups)
         spent: list[dict[str, float]] = []
 
         def serve_block(_: int) -> list[float]:
             start = server.cpu_seconds()
-            took = elapsed_ms(lambda: checked(asking.closed_loop(bodies)))
+            took = ours.time_block(clients)
             end = server.cpu_seconds()
             spent.append({part: end[part] - start[part] for part in end})
             return [took]
 
         run = partial(predict, engine, client.rows, client.tokenizer, plan, streams=streams, description=None)
         players: dict[str, Player] = {BARE: lambda _: [elapsed_ms(run)], SERVED: serve_block}
-        settle = {BARE: client.answer_longest, SERVED: lambda: asking.closed_loop(bodies[:clients])}
+        settle: dict[str, Callable[[], object]] = {
+            BARE: client.answer_longest,
+            SERVED: lambda: ours.ask(clients, bodies[:clients]),
+        }
+        theirs: dict[str, tuple[PeerProcess, _Server]] = {}
+        for other in others:
+            name = other.peer.name
+            made = _Server(other.port, other.peer.path, [other.peer.body(_plain_texts(some)) for some in asked])
+            theirs[name] = other, made
+            players[name], settle[name] = _turns(other, made, clients)
         warm_up = {label: warm(call, seconds=1) for label, call in settle.items()}
         rounds = take_turns(players, settle=settle, baseline=BARE, description="throughput", rounds=_ROUNDS)
         sentences = sum(map(len, groups))
         throughput = summarise(Timings(rounds, warm_up), baseline=BARE, items=sentences)
-        asking.close()
-        alone = _one_at_a_time(server.port, bodies, seconds=seconds)
-        rate = throughput[SERVED].items_per_s / texts / 2
-        loaded = _at_rate(server.port, bodies, rate=rate, seconds=seconds)
+        engine_alone = _engine_alone(client, batches, seconds=settings.seconds / 4)
+        latency = {SERVED: _latency(ours, throughput[SERVED].items_per_s / texts, seconds=settings.seconds)}
+        memory_mb = server.memory_mb()
+        for name, (other, made) in theirs.items():
+            with awake(other):
+                latency[name] = _latency(made, throughput[name].items_per_s / texts, seconds=settings.seconds)
     total = sum(sum(one.values()) for one in spent)
     available_s = before["cores"] * sum(block[0] for block in rounds[SERVED]) / 1e3
     return {
@@ -96,20 +142,73 @@ def bench_served(
         "texts_a_request": texts,
         "clients": clients,
         "streams": streams,
-        "wait_ms": wait_ms,
+        "cluster": cluster,
+        "wait_ms": settings.wait_ms,
         "label_agreement": agreement,
         "throughput": to_json(throughput),
         "cpu_split": {part: round(sum(one[part] for one in spent) / total, 4) for part in spent[0]},
         "cores_busy": round(total / available_s, 4),
-        "one_at_a_time": to_json(alone),
-        "half_pace": {"requests_per_s": round(rate, 2), **to_json(loaded)},
+        "memory_mb": memory_mb,
+        "engine_alone": to_json(engine_alone),
+        **latency.pop(SERVED),
+        "peers": latency,
         "environment": before,
     }
 
 
+def _batches(group: Sequence[int], client: Client) -> list[list[int]]:
+    """The batches in which an engine computes a group."""
+    lengths = [client.lengths[number] for number in group]
+    return [[group[place] for place in batch] for batch in token_batches(lengths, budget=TOKEN_BUDGET)]
+
+
+def _plain_texts(texts: Sequence[Text]) -> list[str]:
+    """
+    Raises:
+        InvalidInput: pairs, which the peers are not made for.
+    """
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInput(
+            "--peers are asked for single texts", got="a task of pairs", repair="leave it out, or use another --task"
+        )
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _turns(other: PeerProcess, made: _Server, clients: int) -> tuple[Player, Callable[[], object]]:
+    """A block of a peer's, and what it does before it; it sleeps in between."""
+
+    def block(_: int) -> list[float]:
+        with awake(other):
+            return [made.time_block(clients)]
+
+    def settle() -> None:
+        with awake(other):
+            made.ask(clients, made.bodies[:clients])
+
+    return block, settle
+
+
+def _engine_alone(client: Client, batches: list[list[list[int]]], *, seconds: float) -> Percentiles:
+    """Percentiles of the engine that computes one request's texts after another's."""
+    waits_ms: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        of_group = batches[len(waits_ms) % len(batches)]
+        waits_ms.append(elapsed_ms(lambda of_group=of_group: [client.answer(batch) for batch in of_group]))
+    return percentiles(numpy.asarray(waits_ms))
+
+
+def _latency(server: _Server, requests_per_s: float, *, seconds: float) -> dict[str, Any]:
+    """Percentiles of a server's requests: one at a time, and at half of its pace."""
+    alone = _one_at_a_time(server, seconds=seconds)
+    rate = requests_per_s / 2
+    loaded = _at_rate(server, rate=rate, seconds=seconds)
+    return {"one_at_a_time": to_json(alone), "half_pace": {"requests_per_s": round(rate, 2), **to_json(loaded)}}
+
+
 def _groups(sentences: int, texts: int) -> list[list[int]]:
     """Numbers of sentences, `texts` a request, through the file again and again."""
-    count = max(1, _BLOCK // texts)
+    count = max(1, min(_REQUESTS, _BLOCK // texts))
     return [[(first * texts + place) % sentences for place in range(texts)] for first in range(count)]
 
 
@@ -151,26 +250,25 @@ def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[l
     labels = [{each["label"] for each in rule.answer(row)} for row in rule.scores(logits)]
     same = [
         labels[number] == ({each["label"] for each in one["labels"]} if rule.has_several else {one["label"]})
-        for group, reply in zip(groups, checked(replies), strict=False)
+        for group, reply in zip(groups, replies, strict=False)
         for number, one in zip(group, reply.json()["predictions"], strict=True)
     ]
     return round(float(numpy.mean(same)), 5)
 
 
-def _one_at_a_time(port: int, bodies: list[bytes], *, seconds: float) -> Percentiles:
+def _one_at_a_time(server: _Server, *, seconds: float) -> Percentiles:
     """Percentiles of requests of which each is sent when the one before is answered."""
-    asking = Clients("127.0.0.1", port, count=1)
+    asking, bodies = server.clients(1), server.bodies
     pace_ms = numpy.median([reply.ms for reply in checked(asking.closed_loop(bodies[:20]))])
     count = max(20, round(seconds * 1e3 / pace_ms))
-    numbers = track(range(count), total=count, description="one at a time")
-    waits_ms = [checked(asking.closed_loop([bodies[number % len(bodies)]]))[0].ms for number in numbers]
+    replies = checked(asking.closed_loop([bodies[number % len(bodies)] for number in range(count)]))
     asking.close()
-    return percentiles(numpy.asarray(waits_ms))
+    return percentiles(numpy.asarray([reply.ms for reply in replies]))
 
 
-def _at_rate(port: int, bodies: list[bytes], *, rate: float, seconds: float) -> Percentiles:
+def _at_rate(server: _Server, *, rate: float, seconds: float) -> Percentiles:
     """Percentiles from arrival to answer, of a Poisson process."""
-    asking = Clients("127.0.0.1", port, count=_LATE_CLIENTS)
+    asking, bodies = server.clients(_LATE_CLIENTS), server.bodies
     asking.closed_loop(bodies[: 2 * _LATE_CLIENTS])
     count = max(20, round(rate * seconds))
     arrivals = numpy.random.default_rng(0).exponential(1 / rate, size=count).cumsum()

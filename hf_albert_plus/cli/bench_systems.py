@@ -65,10 +65,19 @@ def bench_serve(
     target: Annotated[str, typer.Argument(metavar="DIR[:ENGINE]", help="A classifier, as DIR:onnx-int8.")],
     on: Scored,
     settings: ServedSettings,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Serve on Ray Serve, a replica of the model.")] = False,
+    peers: Annotated[
+        bool,
+        typer.Option("--peers", help="Time LitServe, MLServer, KServe and twenty lines of FastAPI in turns with it."),
+    ] = False,
+    peer_environments: Annotated[
+        Path,
+        typer.Option(file_okay=False, help="Where --peers are installed, each once, in an environment of its own."),
+    ] = Path("peer-environments"),
     json_file: o.JsonFile = None,
 ) -> None:
     """Start a server and time it against the engine alone, in turns, on a task's sentences; then the latency of its requests."""
-    from hf_albert_plus.eval.load.served import BARE, SERVED, bench_served
+    from hf_albert_plus.eval.load.served import SERVED, bench_served
     from hf_albert_plus.eval.load.traffic import Traffic
     from hf_albert_plus.eval.targets import parse_target
 
@@ -77,12 +86,7 @@ def bench_serve(
     start(None)
     traffic = Traffic(data=on.data, task=on.task, max_length=settings.max_length)
     document = bench_served(
-        parse_target(target),
-        traffic,
-        texts=settings.texts,
-        clients=settings.clients,
-        seconds=settings.seconds,
-        wait_ms=settings.wait_ms,
+        parse_target(target), traffic, settings, cluster=cluster, peers=peer_environments.resolve() if peers else None
     )
     if json_file is not None:
         write_json(json_file, document)
@@ -94,7 +98,7 @@ def bench_serve(
                 label, f"{cell['items_per_s']:,.0f}", f"{100 * cell['speedup']:.1f} %",
                 "{:.1f}-{:.1f} %".format(*(100 * end for end in cell["speedup_interval"])),
             ]
-            for label, cell in ((label, throughput[label]) for label in (BARE, SERVED))
+            for label, cell in throughput.items()
         ],
         title=f"{settings.texts} sentences a request, {settings.clients} clients, {document['streams']} cores",
     )  # fmt: skip
@@ -103,8 +107,15 @@ def bench_serve(
         [
             [name, *(f"{cell[column]:.2f}" for column in ("p50_ms", "p95_ms", "p99_ms", "max_ms"))]
             for name, cell in (
-                ("one at a time", document["one_at_a_time"]),
-                (f"{document['half_pace']['requests_per_s']:.1f} a second", document["half_pace"]),
+                ("engine, one at a time", document["engine_alone"]),
+                *(
+                    row
+                    for label, of in ((SERVED, document), *document["peers"].items())
+                    for row in (
+                        (f"{label}, one at a time", of["one_at_a_time"]),
+                        (f"{label}, {of['half_pace']['requests_per_s']:.1f} a second", of["half_pace"]),
+                    )
+                ),
             )
         ],
     )

@@ -9,7 +9,7 @@ import pytest
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.load import served
-from hf_albert_plus.eval.load.server_process import Clients
+from hf_albert_plus.eval.load.clients import Clients
 from hf_albert_plus.eval.load.traffic import Traffic
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.tasks.glue import get_task
