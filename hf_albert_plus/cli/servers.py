@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from ..serving.settings import ServeSettings
 from . import options as o
 from .console import notes, print_json, print_rows
 from .settings_options import with_settings
+
+if TYPE_CHECKING:
+    from ..serving.fleet import Fleet
 
 TOKEN = "ALBERT_PLUS_TOKEN"
 
@@ -34,6 +37,7 @@ def serve(
         Path | None,
         typer.Option(dir_okay=False, help=f"File with the token that requests must bear. Or set {TOKEN}."),
     ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share the port, and the cores.")] = 1,
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Run the models on Ray Serve, in processes and on machines of their own.")
     ] = False,
@@ -57,19 +61,26 @@ def serve(
             got="one of them without --cluster",
             repair="add --cluster, or leave them out to serve from this process",
         )
+    if cluster and processes > 1:
+        raise InvalidInput(
+            "--processes are of a server without a cluster",
+            got=processes,
+            repair="use --replicas, or leave --cluster out",
+        )
     from ..serving.server import Cluster, Hosting, Server
 
     of_cluster = Cluster(replicas=replicas or 1, address=address) if cluster else None
     hosting = Hosting(host=host, port=port, cluster=of_cluster, token=token)
     if token is None and not is_loopback(host):
         notes.print(f"--host {host} without a token: whoever reaches it may ask; give it a --token-file", markup=False)
-    server = Server(
-        Path(directory),
-        runtime=runtime,
-        settings=settings,
-        hosting=hosting,
-        tell=lambda text: notes.print(text, markup=False),
-    )
+    asked: Any = {"runtime": runtime, "settings": settings, "hosting": hosting, "tell": _tell}
+    server: Fleet | Server
+    if processes > 1:
+        from ..serving import fleet
+
+        server = fleet.Fleet(Path(directory), processes=processes, **asked)
+    else:
+        server = Server(Path(directory), **asked)
     server.start()
     notes.print(f"ready: http://{host}:{port}/docs", markup=False)
     server.run()
@@ -112,6 +123,10 @@ def capacity(
             ["texts", "requests/s measured", "as the other sizes say"],
             [[str(value) for value in check.values()] for check in checks],
         )
+
+
+def _tell(text: str) -> None:
+    notes.print(text, markup=False)
 
 
 def _token(file: Path | None) -> str | None:

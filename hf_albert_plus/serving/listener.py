@@ -17,14 +17,19 @@ _CLOSE_S = 5
 class Listener:
     """A listener holds its port from the beginning, and answers from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int):
+    def __init__(self, host: str, port: int, *, shares_port: bool = False):
         """Takes the port.
+
+        Args:
+            shares_port: with other processes of the same server.
 
         Raises:
             InvalidInput: no such address, or a port that is taken.
         """
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shares_port:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             self._socket.bind((host, port))
         except OSError as error:

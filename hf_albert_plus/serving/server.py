@@ -45,6 +45,7 @@ class Hosting:
         cluster: where the models run: on Ray Serve, or in this process for None.
         token: token that requests must bear.
         watch_s: seconds after which the directory is looked at again.
+        shares_port: with other processes of the same server.
     """
 
     host: str = _LOOPBACK
@@ -52,6 +53,7 @@ class Hosting:
     cluster: Cluster | None = None
     token: str | None = None
     watch_s: float = 2.0
+    shares_port: bool = False
 
 
 class Host(Protocol):
@@ -123,7 +125,8 @@ class Server:
         if not sound:
             raise self._nothing_fit()
         need("fastapi", extra="serve")
-        self._listener = Listener(self.hosting.host, self.hosting.port)
+        hosting = self.hosting
+        self._listener = Listener(hosting.host, hosting.port, shares_port=hosting.shares_port)
         # Tried while the rest starts, and each one while that before it is opened.
         trials = (Trial(model, max_length=self.settings.max_length) for model in sound)
         trial = next(trials, None)

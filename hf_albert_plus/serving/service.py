@@ -1,5 +1,6 @@
 """What all routes of a server share: the models, the limits, the gate, and the counters that Prometheus reads."""
 
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from ..engines.text_answers import TextAnswers
 from .catalogue import Catalogue, ChosenModel
 from .gate import Gate
 from .refusals import DeadlineExceeded, NotFinite
-from .settings import ServeSettings
+from .settings import COUNTS, ServeSettings
 from .time_limits import within
 
 _PREFIX = "hf_albert_plus"
@@ -61,14 +62,24 @@ class Measures:
         self.not_finite = Counter(
             f"{_PREFIX}_not_finite", "Requests whose scores were no numbers.", of_model, registry=self.registry
         )
-        self.registry.register(_RefusedVersions(refused))
-        gauge = Gauge(f"{_PREFIX}_requests_in_flight", "Requests being answered.", registry=self.registry)
-        gauge.set_function(in_flight)
+        self._refused = _RefusedVersions(refused)
+        self.registry.register(self._refused)
+        self._in_flight = in_flight
+        self._gauge = Gauge(
+            f"{_PREFIX}_requests_in_flight", "Requests being answered.", registry=self.registry,
+            multiprocess_mode="livesum",
+        )  # fmt: skip
+        # Processes that count together do so in files, and cannot ask each other.
+        self._counts_together = COUNTS in os.environ
+        if not self._counts_together:
+            self._gauge.set_function(in_flight)
 
     def over(self, route: str, status: int, seconds: float) -> None:
         """A request was answered, on the route as the application writes it."""
         self.requests.labels(route, status).inc()
         self.seconds.labels(route).observe(seconds)
+        if self._counts_together:
+            self._gauge.set(self._in_flight())
 
     def answered(self, answers: TextAnswers, *, model: str, version: int) -> None:
         self.texts.labels(model, version).inc(len(answers.tokens))
@@ -76,7 +87,15 @@ class Measures:
         self.truncated.labels(model, version).inc(sum(answers.truncated))
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        """What Prometheus reads, of all processes that count together."""
+        if not self._counts_together:
+            return generate_latest(self.registry)
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        together.register(self._refused)
+        return generate_latest(together)
 
 
 NAME = "hf-albert-plus"

@@ -8,6 +8,9 @@ from ..errors import check_values
 from ..option import Option
 from ..records.processes import MOST_THREADS
 
+# Names the directory in which processes count together; prometheus_client reads it when it is imported.
+COUNTS = "PROMETHEUS_MULTIPROC_DIR"
+
 
 @dataclass(frozen=True)
 class ServeSettings:
