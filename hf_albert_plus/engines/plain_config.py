@@ -36,7 +36,9 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
     """The config of a classifier; None where transformers must read it, or say what is wrong with it."""
     try:
         said = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        labels = {int(number): name for number, name in said["id2label"].items()}
+        # What transformers leaves out of config.json.
+        names = said.get("id2label", {number: f"LABEL_{number}" for number in range(said.get("num_labels", 2))})
+        labels = {int(number): name for number, name in names.items()}
         types = 0 if said["model_type"] in _WITHOUT_TYPES else said["type_vocab_size"]
         config = PlainConfig(
             model_type=said["model_type"],

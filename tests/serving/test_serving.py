@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import threading
 import time
 
 import numpy
@@ -22,6 +23,7 @@ from hf_albert_plus.serving.repository import scan
 from hf_albert_plus.serving.settings import ServeSettings
 from hf_albert_plus.serving.shared_calls import SharedCalls
 from tests.support.local_server import Running
+from tests.support.replicas import behind_a_replica
 
 TEXTS = ["a good film", "no", "the plot is bad and the cast is not good at all"]
 
@@ -31,14 +33,16 @@ def settings():
     return ServeSettings(max_body=20_000, max_items=8, deadline_s=5, streams=2)
 
 
-@pytest.fixture(scope="module")
-def served(exported_dir, settings):
-    """Two versions of a model, one of them int8, and the gate before them."""
+@pytest.fixture(scope="module", params=["embedded", "cluster"])
+def served(request, exported_dir, settings):
+    """Two versions of a model, one of them int8, in the server's process or behind replicas, and the gate before them."""
     gate = Gate()
     models = {
         1: QueuedClassifier(exported_dir, "onnx-int8", settings),
         2: QueuedClassifier(exported_dir, "onnx", settings),
     }
+    if request.param == "cluster":
+        models = {version: behind_a_replica(model) for version, model in models.items()}
     running = Running(Catalogue({"film": models}), settings, gate)
     running.gate = gate
     yield running
@@ -456,3 +460,78 @@ def test_a_batcher_without_threads_is_broken():
         return before, batcher.is_broken
 
     assert asyncio.run(run()) == (False, True)
+
+
+def order_of(requests, **settings):
+    """Numbers of requests in the order in which they are answered, by one stream whose first batch takes a while."""
+    order, held = [], threading.Event()
+
+    def run(rows):
+        held.wait(5)
+        return rows
+
+    async def ask():
+        batcher = TokenBatcher(run, **{"budget": 100, "wait_s": 0.0, "streams": 1, "bound": 10**6, **settings})
+
+        async def one(number, lengths):
+            await batcher.submit([number] * len(lengths), lengths=lengths)
+            order.append(number)
+
+        tasks = []
+        for number, lengths in enumerate(requests):
+            tasks.append(asyncio.create_task(one(number, lengths)))
+            await asyncio.sleep(0.01)
+        held.set()
+        await asyncio.gather(*tasks)
+        await batcher.close()
+
+    asyncio.run(ask())
+    return order
+
+
+def test_a_request_of_many_texts_does_not_hold_up_one_that_comes_after_it():
+    # 0 holds the stream; 1 has 100,000 tokens, some seconds at the pace that is assumed before one is measured; 2 and 3 are short.
+    assert order_of([[10], [100] * 1000, [10], [10]]) == [0, 2, 3, 1]
+
+
+def test_what_waits_is_overtaken_only_by_what_would_have_been_done_sooner():
+    """Turns are moments: a request of 2,000 tokens has 0.1 s at 20,000 tokens a second, and what comes later than that comes after it."""
+    late = [[50]] * 30
+    order = order_of([[10], [100] * 20, *late])
+    assert 5 < order.index(1) < 25
+    assert [number for number in order if number != 1] == [0, *range(2, 32)]
+
+
+def test_what_would_be_mostly_padding_waits_for_company_of_its_kind():
+    batches = []
+
+    async def ask():
+        batcher = TokenBatcher(
+            lambda rows: batches.append(sorted(rows)) or time.sleep(0.05) or rows,
+            budget=4000, wait_s=0.0, streams=1, bound=10**6,
+        )  # fmt: skip
+        lengths = [5, 500, 6, 510, 7, 8]
+        first = asyncio.create_task(batcher.submit([0], lengths=[9]))
+        await asyncio.sleep(0.01)
+        await asyncio.gather(first, *(batcher.submit([length], lengths=[length]) for length in lengths))
+        await batcher.close()
+
+    asyncio.run(ask())
+    assert batches[0] == [0]
+    assert sorted(batches[1:]) == [[5, 6, 7, 8], [500, 510]]
+
+
+def test_a_lone_text_does_not_wait_for_company():
+    async def ask():
+        batcher = TokenBatcher(
+            lambda rows: rows, budget=512, wait_s=ServeSettings().wait_ms / 1e3, streams=2, bound=512
+        )
+        await batcher.submit([1], lengths=[8])
+        start = time.perf_counter()
+        for _ in range(50):
+            await batcher.submit([1], lengths=[8])
+        return (time.perf_counter() - start) / 50
+
+    # Measured times are no test; two milliseconds were the wait that there was.
+    assert ServeSettings().wait_ms == 0
+    assert asyncio.run(ask()) < 0.05

@@ -12,6 +12,7 @@ from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.settings import ServeSettings
 from hf_albert_plus.serving.shared_calls import SharedCalls
 from tests.support.local_server import servers
+from tests.support.replicas import behind_a_replica
 
 INFER = "/v2/models/film/infer"
 POISON = 9
@@ -21,23 +22,6 @@ POISON = 9
 def running(exported_dir):
     with servers(exported_dir) as run:
         yield run
-
-
-def shared_model(classifier):
-    """A model as a server sees one behind its replica: small requests share calls."""
-    deployments = pytest.importorskip("hf_albert_plus.serving.deployments")
-    replica = deployments.ModelReplica.__new__(deployments.ModelReplica)
-    replica.classifier = classifier
-
-    class Answer:
-        async def remote(self, requests):
-            await asyncio.sleep(0.02)
-            return await replica.answer(requests)
-
-    class Handle:
-        answer = Answer()
-
-    return deployments.RemoteModel(Handle(), classifier.facts, replicas=1, deadline_s=5)
 
 
 def poisoned(classifier, harm, *, poison=POISON):
@@ -87,7 +71,7 @@ def together(ask, requests):
 )  # fmt: skip
 def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, exported_dir, tensor, message):
     classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, streams=1))
-    server = running(shared_model(classifier))
+    server = running(behind_a_replica(slowness_s=0.02, classifier=classifier))
     good = {"inputs": [ids_of([2, 8, 3])]}
     answers = together(server.ask, [good, {"inputs": [tensor]}, good, good])
     assert [status for status, _, _ in answers] == [200, 422, 200, 200]
@@ -98,7 +82,7 @@ def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, e
 @pytest.mark.parametrize("shares", ["a batch", "a call"])
 def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):
     classifier = poisoned(QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, streams=1)), harm)
-    server = running(classifier if shares == "a batch" else shared_model(classifier))
+    server = running(classifier if shares == "a batch" else behind_a_replica(slowness_s=0.02, classifier=classifier))
     good, bad = {"inputs": [ids_of([2, 8, 3])]}, {"inputs": [ids_of([2, POISON, 3])]}
     answers = together(server.ask, [good, good, bad, good, good])
     assert [status for status, _, _ in answers] == [200, 200, 500, 200, 200]
