@@ -13,6 +13,8 @@ from hf_albert_plus.errors import InvalidInput
 
 # In the names that Ray gives the processes of models.
 _REPLICA = "ServeReplica"
+# In the command of a process that multiprocessing started.
+_SPAWNED = "spawn_main"
 _STOP_S = 60
 
 
@@ -75,17 +77,19 @@ class ServerProcess:
         self._process.terminate()
         return self._process.wait(timeout=_STOP_S)
 
-    def replicas(self, model: str = "") -> list[int]:
-        """Process ids of the replicas of a model, or of all."""
+    def workers(self, model: str = "") -> list[int]:
+        """Process ids of the processes that run a model, or all: replicas of a cluster, or processes that share the port; none of a server in
+        one process."""
         import psutil
 
         ids = []
         for process in psutil.Process(self.pid).children(recursive=True):
             try:
-                if f"{_REPLICA}:{model}" in " ".join(process.cmdline()):
-                    ids.append(process.pid)
-            except psutil.NoSuchProcess:
+                words = " ".join(process.cmdline())
+            except psutil.Error:
                 continue
+            if f"{_REPLICA}:{model}" in words or _SPAWNED in words:
+                ids.append(process.pid)
         return ids
 
     def memory_mb(self) -> float | None:

@@ -82,7 +82,7 @@ def serve(
     else:
         server = Server(Path(directory), **asked)
     server.start()
-    notes.print(f"ready: http://{host}:{port}/docs", markup=False)
+    notes.print(f"ready: http://{host}:{port}/", markup=False)
     server.run()
 
 

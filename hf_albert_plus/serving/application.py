@@ -1,11 +1,12 @@
 """The HTTP application: its routes put together, how errors are answered, and the OpenAPI page at `/docs`."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from .._version import __version__
@@ -86,6 +87,20 @@ def metrics_router(service: Service) -> APIRouter:
     return router
 
 
+def page_router() -> APIRouter:
+    """`/`, where one types a text and sees what a model says."""
+    router = APIRouter()
+    page = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+    # It loads nothing, and nothing else may show it as its own.
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'"
+
+    @router.get("/", include_in_schema=False)
+    async def typed() -> Response:
+        return HTMLResponse(page, headers={"content-security-policy": policy})
+
+    return router
+
+
 _LOG = logging.getLogger("hf_albert_plus.serving")
 
 
@@ -145,5 +160,6 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app.router.routes[:0] = [*classify.classify_routes(service), *inference_routes.inference_routes(service)]
     for make_router in (server_router, inference_routes.inference_router, metrics_router):
         app.include_router(make_router(service))
+    app.include_router(page_router())
     describe(app, gate, max_items=settings.max_items)
     return app

@@ -25,8 +25,9 @@ from .server import Hosting, Server
 from .settings import COUNTS, ServeSettings
 
 _READY = "ready"
-# So long a process must have lived to be started again at once.
-_STEADY_S = 10.0
+# So long a process must have lived to be started again at once; else there is a pause.
+_STEADY_S, _PAUSE_S = 10.0, 1.0
+_LOOK_S = 0.2
 _EXTRA_S = 10.0
 
 
@@ -52,6 +53,8 @@ class Fleet:
         self.hosting, self.processes, self.tell = replace(hosting, shares_port=True), processes, tell
         self._stop = threading.Event()
         self._running: dict[SpawnProcess, float] = {}
+        self._speaker: SpawnProcess | None = None
+        self._begin_at = 0.0
 
     def start(self) -> None:
         """Starts all of them; each is ready when it returns.
@@ -66,7 +69,7 @@ class Fleet:
         Listener(self.hosting.host, self.hosting.port).close()
         self._counts = tempfile.TemporaryDirectory(prefix="albert-counts-")
         os.environ[COUNTS] = self._counts.name
-        begun = [self._begin(speaks=number == 0) for number in range(self.processes)]
+        begun = [self._begin() for _ in range(self.processes)]
         try:
             for process, ready in begun:
                 self._wait(process, ready)
@@ -81,9 +84,11 @@ class Fleet:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
         while not self._stop.is_set():
-            wait([process.sentinel for process in self._running], timeout=0.2)
+            wait([process.sentinel for process in self._running], timeout=_LOOK_S)
             for process in [one for one in self._running if not one.is_alive()]:
-                self._replace(process)
+                self._forget(process)
+            if len(self._running) < self.processes and time.monotonic() >= self._begin_at:
+                self._begin_another()
         for process in self._running:
             process.terminate()
         for process in self._running:
@@ -92,25 +97,33 @@ class Fleet:
         self._counts.cleanup()
         self.tell("drained")
 
-    def _replace(self, process: SpawnProcess) -> None:
+    def _forget(self, process: SpawnProcess) -> None:
+        """A process has ended. One that lived for long is started again at once."""
         from prometheus_client.multiprocess import mark_process_dead
 
         lived_s = time.monotonic() - self._running.pop(process)
         mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
         self.tell(f"a process ended ({process.exitcode}) and is started again")
-        self._stop.wait(max(0.0, _STEADY_S - lived_s) / _STEADY_S)
-        try:
-            self._wait(*self._begin(speaks=False))
-        except InvalidInput as error:
-            self.tell(f"it does not start: {error}")
+        self._begin_at = time.monotonic() + (0.0 if lived_s > _STEADY_S else _PAUSE_S)
 
-    def _begin(self, *, speaks: bool) -> tuple[SpawnProcess, Connection]:
+    def _begin_another(self) -> None:
+        try:
+            self._wait(*self._begin())
+        except InvalidInput as error:
+            self.tell(f"a process does not start: {error}")
+            self._begin_at = time.monotonic() + _STEADY_S
+
+    def _begin(self) -> tuple[SpawnProcess, Connection]:
+        """Starts a process. One of them tells what all of them find."""
+        speaks = self._speaker is None or not self._speaker.is_alive()
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
         asked = (self.directory, self.runtime, self.settings, self.hosting, theirs, speaks)
         process = context.Process(target=_serve, args=asked)
         process.start()
         theirs.close()
+        if speaks:
+            self._speaker = process
         return process, ours
 
     def _wait(self, process: SpawnProcess, ready: Connection) -> None:

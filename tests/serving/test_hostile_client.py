@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("ray.serve")
-
 from tests.support.hostile import attack
 
 pytestmark = pytest.mark.slow

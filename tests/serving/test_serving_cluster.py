@@ -1,4 +1,4 @@
-"""A real server on Ray Serve, as a process: started, loaded, hurt, upgraded and stopped while clients go on asking."""
+"""A real server, in one process, in several, and on Ray Serve: started, loaded, hurt, upgraded and stopped while clients go on asking."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ pytest.importorskip("ray.serve")
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.load.server_process import ServerProcess
 from tests.support.documents import ROOT, agrees, blocks_of
-from tests.support.storm import MAX_BODY, TOKEN, TOLERANCE, Storm, hurt, logits_of, wait_for_versions
+from tests.support.storm import MAX_BODY, MODES, TOKEN, TOLERANCE, Storm, hurt, logits_of, wait_for_versions
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +54,19 @@ class Guide:
         return None
 
 
+@pytest.fixture(scope="module", params=MODES)
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def cluster(mode):
+    if mode != "cluster":
+        pytest.skip("of a cluster")
+
+
 @pytest.fixture(scope="module")
-def guide(exported_dir, tmp_path_factory):
+def guide(mode, exported_dir, tmp_path_factory):
     return Guide(tmp_path_factory.mktemp("serving"), exported_dir)
 
 
@@ -65,13 +76,13 @@ def models(guide):
 
 
 @pytest.fixture(scope="module")
-def server(guide):
+def server(guide, mode):
     program, verb, directory, *options = shlex.split(guide.run_until("albert-plus serve"))
     assert (program, verb, options[:2]) == ("albert-plus", "serve", ["--port", "8000"])
     # A token that the storm knows as well.
     (guide.folder / "token").write_text(TOKEN)
     given = [option if option != "token" else str(guide.folder / "token") for option in options[2:]]
-    more = ("--streams", "1", "--replicas", "2", "--deadline", "60", "--max-body", str(MAX_BODY))
+    more = (*MODES[mode], "--streams", "1", "--deadline", "60", "--max-body", str(MAX_BODY))
     with ServerProcess(f"{guide.folder / directory}:onnx", *given, *more) as running:
         guide.port = running.port
         yield running
@@ -102,7 +113,7 @@ def private_directory_of(server):
     return next(parent for parent in directory.parents if parent.name.startswith("albert-"))
 
 
-def test_nobody_else_reads_its_files_or_calls_its_processes(server):
+def test_nobody_else_reads_its_files_or_calls_its_processes(server, cluster):
     grpc = pytest.importorskip("grpc")
     private = private_directory_of(server)
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
@@ -134,14 +145,18 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(server, models):
         pass
 
 
-def test_answers_survive_killed_replicas_and_a_new_version(server, models, exported_dir):
+def test_answers_survive_killed_processes_and_a_new_version(server, mode, models, exported_dir):
     """Every request is answered once, and rightly, whatever dies in the meantime."""
     logits = logits_of(exported_dir, "onnx", TEXTS)
-    with Storm(server.port, TEXTS, logits, tolerance=TOLERANCE["onnx"], clients=3) as storm:
+    with Storm(
+        server.port, TEXTS, logits, tolerance=TOLERANCE["onnx"], clients=3, may_lose=mode == "processes"
+    ) as storm:
         hurt(server, models, seconds=6)
         statuses = {200, 400, 404, 405, 413, 422}
         storm.go_on_until(statuses, at_most_s=60)
     assert storm.wrong == []
+    # Each of three clients may have a connection to each of two processes that are killed.
+    assert storm.lost <= (6 if mode == "processes" else 0)
     assert set(storm.versions) == {"2", "3"}
     assert {status for _, status in storm.counts} == statuses
 
@@ -183,7 +198,7 @@ def ask(server, method, path, body=None):
     return answer.status, content
 
 
-def test_told_to_stop_it_answers_what_it_took(server):
+def test_told_to_stop_it_answers_what_it_took(server, mode):
     statuses = []
 
     def ask_on():
@@ -200,10 +215,10 @@ def test_told_to_stop_it_answers_what_it_took(server):
     for client in clients:
         client.start()
     time.sleep(1)
-    private = private_directory_of(server)
-    assert private.is_dir()
+    private = private_directory_of(server) if mode == "cluster" else None
+    assert private is None or private.is_dir()
     assert server.stop() == 0
-    assert not private.exists()
+    assert private is None or not private.exists()
     for client in clients:
         client.join(timeout=30)
     assert set(statuses) == {200, 503}
@@ -233,7 +248,7 @@ from hf_albert_plus.serving import server
 from hf_albert_plus.serving.settings import ServeSettings
 server.Trial.end = lambda self: None
 try:
-    server.Server(Path(sys.argv[1]), runtime="onnx", settings=ServeSettings(), hosting=server.Hosting(port=int(sys.argv[2]))).start()
+    server.Server(Path(sys.argv[1]), runtime="onnx", settings=ServeSettings(), hosting=server.Hosting(port=int(sys.argv[2]), cluster=server.Cluster())).start()
 except InvalidInput as error:
     print("refused:", error)
 """
