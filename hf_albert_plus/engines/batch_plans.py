@@ -1,5 +1,6 @@
 """Which rows share a batch: those of similar length under a budget of tokens, or those that stand together in a file."""
 
+import math
 from collections.abc import Sequence
 
 from ..errors import InvalidInput
@@ -8,10 +9,13 @@ from ..errors import InvalidInput
 TOKEN_BUDGET = 512
 
 
-def token_batches(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
+def token_batches(lengths: Sequence[int], *, budget: int, call_tokens: float = math.inf) -> list[list[int]]:
     """Numbers of rows, the longest first, in batches of at most `budget` tokens, padding included.
 
     A row longer than the budget makes a batch of its own.
+
+    Args:
+        call_tokens: tokens that take as long as a call does by itself. A batch ends where its padding would cost more than another call.
 
     Raises:
         InvalidInput: the budget is not positive.
@@ -19,11 +23,12 @@ def token_batches(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     if budget < 1:
         raise InvalidInput("a token budget must be at least 1", got=budget, repair=f"use {TOKEN_BUDGET}")
     batches: list[list[int]] = []
-    widest = 0
+    widest = padding = 0
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True):
-        if not batches or (len(batches[-1]) + 1) * widest > budget:
+        padding += widest - lengths[row]
+        if not batches or (len(batches[-1]) + 1) * widest > budget or padding > call_tokens:
             batches.append([])
-            widest = max(lengths[row], 1)
+            widest, padding = max(lengths[row], 1), 0
         batches[-1].append(row)
     return batches
 

@@ -3,6 +3,8 @@
 Where a directory says everything itself and its engine is onnxruntime, neither torch nor transformers is imported.
 """
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _WARM_LENGTHS = (8, 32, 128)
+_TIMED_LENGTHS, _TIMED_CALLS = (8, 64), 5
 
 
 @dataclass(frozen=True)
@@ -156,13 +159,35 @@ class TextClassifier:
         Raises:
             InvalidInput: the engine fails, or its logits are no finite number for each label.
         """
-        last = self.engine.config.vocab_size - 1
         for length in _WARM_LENGTHS:
-            wanted = min(length, self.facts.max_length)
-            ids = numpy.linspace(0, last, wanted).astype(numpy.int64)
-            values = {"input_ids": ids, "attention_mask": numpy.ones_like(ids)}
-            row = {name: values.get(name, numpy.zeros_like(ids)) for name in self.facts.inputs}
-            self.compute({name: numpy.stack([value, value]) for name, value in row.items()})
+            self.compute(self._made_up(rows=2, length=length))
+
+    def call_tokens(self) -> float:
+        """Tokens that take as long as a call of the engine does by itself, by the time of two lengths: a few on a processor in int8, hundreds
+        where a call must reach a GPU. To be asked once it is warm."""
+        short, long = (self._made_up(rows=1, length=length) for length in _TIMED_LENGTHS)
+        token_s = (self._seconds(long) - self._seconds(short)) / max(
+            1, long["input_ids"].size - short["input_ids"].size
+        )
+        if token_s <= 0:
+            return math.inf
+        return max(0.0, self._seconds(short) / token_s - short["input_ids"].size)
+
+    def _seconds(self, arrays: Mapping[str, numpy.ndarray]) -> float:
+        """Of the fastest of a few calls."""
+        times = []
+        for _ in range(_TIMED_CALLS):
+            start = time.perf_counter()
+            self.engine.logits(arrays)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    def _made_up(self, *, rows: int, length: int) -> dict[str, numpy.ndarray]:
+        """Rows without padding, from the first token of the vocabulary to the last."""
+        wanted, last = min(length, self.facts.max_length), self.engine.config.vocab_size - 1
+        ids = numpy.tile(numpy.linspace(0, last, wanted).astype(numpy.int64), (rows, 1))
+        values = {"input_ids": ids, "attention_mask": numpy.ones_like(ids)}
+        return {name: values.get(name, numpy.zeros_like(ids)) for name in self.facts.inputs}
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
         """Tokenises, and cuts what is too long."""

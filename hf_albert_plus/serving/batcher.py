@@ -1,6 +1,10 @@
 """Dynamic batching: a batch is made of what waits when a stream is free, under a budget of tokens, fairly between requests."""
 
 import asyncio
+import math
+import os
+import sys
+import threading
 import time
 from bisect import insort
 from collections.abc import Callable, Sequence
@@ -14,10 +18,10 @@ from .refusals import Failed, Overloaded
 Row = TypeVar("Row")
 # Share of the last measured pace that a new one replaces.
 _FRESH = 0.2
+# Of threads that compute.
+_NICENESS = 5
 # Tokens a second, before any were measured.
 _FIRST_PACE = 20_000.0
-# Tokens that cost as much as a call of the engine does by itself: so much padding is never worth one more.
-_CALL_TOKENS = 32
 
 
 @dataclass(eq=False)
@@ -70,6 +74,7 @@ class TokenBatcher(Generic[Row]):
         wait_s: how long rows wait for others to share their batch with, where a stream is free.
         streams: batches that are computed at a time.
         bound: tokens that may wait, beyond which requests are refused.
+        call_tokens: tokens that take as long as a call does by itself: so much padding costs less than another call, and more does not.
         is_broken: whether no thread computes any more: nothing would be answered.
     """
 
@@ -78,6 +83,7 @@ class TokenBatcher(Generic[Row]):
     wait_s: float
     streams: int
     bound: int
+    call_tokens: float = math.inf
     _waiting: list[_Chunk[Row]] = field(default_factory=list)
     _tokens: int = 0
     _tokens_per_s: float | None = None
@@ -87,7 +93,7 @@ class TokenBatcher(Generic[Row]):
     is_broken: bool = False
 
     def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=self.streams, thread_name_prefix="batch")
+        self._pool = ThreadPoolExecutor(max_workers=self.streams, thread_name_prefix="batch", initializer=_stand_back)
 
     @property
     def waiting_tokens(self) -> int:
@@ -111,7 +117,7 @@ class TokenBatcher(Generic[Row]):
         loop = asyncio.get_running_loop()
         request = _Request(rows, [None] * len(rows), len(rows), loop.create_future())
         turn = now = time.monotonic()
-        for places in token_batches(lengths, budget=self.budget):
+        for places in token_batches(lengths, budget=self.budget, call_tokens=self.call_tokens):
             widest = max(lengths[place] for place in places)
             turn += len(places) * widest / pace
             self._put(_Chunk(request, places, widest, turn, now + self.wait_s))
@@ -166,7 +172,7 @@ class TokenBatcher(Generic[Row]):
                 continue
             wider, total = max(widest, chunk.widest), count + len(chunk.places)
             padding = total * wider - count * widest - chunk.tokens
-            if chosen and (total * wider > self.budget or padding > chunk.tokens + _CALL_TOKENS):
+            if chosen and (total * wider > self.budget or padding > self.call_tokens):
                 continue
             chosen.append(chunk)
             count, widest = total, wider
@@ -225,3 +231,9 @@ def _give(chunks: "list[_Chunk[Any]]", answers: Sequence[Any]) -> None:
         request.missing -= len(chunk.places)
         if not request.missing and not request.done.done():
             request.done.set_result(request.answers)
+
+
+def _stand_back() -> None:
+    """Lets the thread that takes requests go before this one, where they share a core: it has little to do and is waited for."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

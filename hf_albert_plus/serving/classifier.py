@@ -45,6 +45,7 @@ class QueuedClassifier:
             verify=verify,
         )
         self.engine, self.facts = self.model.engine, self.model.facts
+        self.model.warm_up()
         self._asked = 0
         self._tokenising = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise")
         self._batcher: TokenBatcher[Ids] = TokenBatcher(
@@ -53,8 +54,8 @@ class QueuedClassifier:
             wait_s=settings.wait_ms / 1e3,
             streams=self.model.streams,
             bound=settings.max_waiting,
+            call_tokens=self.model.call_tokens(),
         )
-        self.model.warm_up()
 
     @property
     def is_broken(self) -> bool:

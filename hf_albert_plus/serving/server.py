@@ -1,5 +1,6 @@
 """A server of models: it has them warm before requests come, swaps them when the directory changes, and drains when it stops."""
 
+import gc
 import signal
 import threading
 import time
@@ -146,6 +147,9 @@ class Server:
         self._listener.start(
             build_app(self._catalogue, self.settings, self._gate), header_s=self.settings.header_timeout
         )
+        # What there is now stays: to look through it for garbage would hold up requests for as long as dozens of them take.
+        gc.collect()
+        gc.freeze()
 
     def run(self) -> None:
         """Watches the directory until SIGTERM, SIGINT or `stop`, then drains."""
