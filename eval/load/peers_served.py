@@ -69,15 +69,18 @@ class PeerProcess:
         Args:
             environments: folder of the environments of all peers; what is missing is made there.
             first: texts of the request that shows that it is ready.
+
+        Raises:
+            InvalidInput: a target that is no graph for onnxruntime, or packages that cannot be installed.
         """
         self.peer, self.port = peer, free_port()
-        python = _python_of(peer, environments)
         runtime = get_runtime(target.runtime)
         if not runtime.is_plain:
             raise InvalidInput(
                 "--peers run a graph in onnxruntime", got=runtime.name, repair=f"serve {target.directory}:onnx-int8"
             )
         graph = target.directory / runtime.file
+        python = _python_of(peer, environments)
         self._words = [str(python), str(_SERVERS / peer.file), str(target.directory), str(graph), str(self.port)]
         self._first = peer.body(first)
 

@@ -148,6 +148,7 @@ def bench_served(
         "throughput": to_json(throughput),
         "cpu_split": {part: round(sum(one[part] for one in spent) / total, 4) for part in spent[0]},
         "cores_busy": round(total / available_s, 4),
+        "ready_s": server.ready_s,
         "memory_mb": memory_mb,
         "engine_alone": to_json(engine_alone),
         **latency.pop(SERVED),

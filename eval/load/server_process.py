@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from types import TracebackType
 
@@ -19,7 +20,11 @@ _STOP_S = 60
 
 
 class ServerProcess:
-    """`albert-plus serve`, ready when the `with` block begins and drained at its end."""
+    """`albert-plus serve`, ready when the `with` block begins and drained at its end.
+
+    Attributes:
+        ready_s: seconds from the command until it was ready.
+    """
 
     def __init__(self, target: str, *options: str, port: int | None = None):
         self.port = port or free_port()
@@ -27,6 +32,7 @@ class ServerProcess:
         self._words = ["serve", target, "--port", str(self.port), *options]
 
     def __enter__(self) -> "ServerProcess":
+        start = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hf_albert_plus", *self._words],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -36,6 +42,7 @@ class ServerProcess:
         for line in self._process.stderr:
             said.append(line.strip())
             if line.startswith("ready:"):
+                self.ready_s = round(time.monotonic() - start, 2)
                 # A full pipe would stop it.
                 self._reader = threading.Thread(target=self._read, daemon=True)
                 self._reader.start()

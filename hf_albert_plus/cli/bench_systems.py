@@ -120,6 +120,8 @@ def bench_serve(
         ],
     )
     print_rows(["processor time"], [[part, f"{100 * share:.0f} %"] for part, share in document["cpu_split"].items()])
+    memory = document["memory_mb"]
+    notes.print(f"ready after {document['ready_s']} s, {memory or 'unknown'} MB", markup=False)
     if document["label_agreement"] is not None:
         notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
 

@@ -1,5 +1,6 @@
 """The verbs that serve, and that plan how many servers a load needs."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,7 +83,7 @@ def serve(
     else:
         server = Server(Path(directory), **asked)
     server.start()
-    notes.print(f"ready: http://{host}:{port}/", markup=False)
+    _tell(f"ready: http://{host}:{port}/")
     server.run()
 
 
@@ -126,7 +127,9 @@ def capacity(
 
 
 def _tell(text: str) -> None:
-    notes.print(text, markup=False)
+    """A log that cannot be written stops no server."""
+    with contextlib.suppress(OSError):
+        notes.print(text, markup=False)
 
 
 def _token(file: Path | None) -> str | None:

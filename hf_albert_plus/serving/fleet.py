@@ -3,6 +3,7 @@
 A process that dies takes its connections with it and is started again; the others go on.
 """
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -155,7 +156,8 @@ def _serve(
 
     def tell(text: str) -> None:
         if speaks:
-            print(text, file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                print(text, file=sys.stderr, flush=True)
 
     server = Server(directory, runtime=runtime, settings=settings, hosting=hosting, tell=tell)
     try:

@@ -1,6 +1,7 @@
 """The bench of a server: its load generator against a server whose pace is known, and its ratio against one in this process."""
 
 import http.server
+import socket
 import threading
 import time
 
@@ -11,6 +12,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.load import served
 from hf_albert_plus.eval.load.clients import Clients
 from hf_albert_plus.eval.load.traffic import Traffic
+from hf_albert_plus.eval.settings import ServedSettings
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.tasks.glue import get_task
 from tests.support.local_server import InProcess
@@ -64,10 +66,18 @@ def test_an_open_loop_counts_the_wait_of_requests_that_are_sent_late(slow_port):
 
 
 def test_no_server_is_said_so():
-    clients = Clients("127.0.0.1", 1, count=1)
-    with pytest.raises(InvalidInput, match="the server must answer"):
-        clients.closed_loop([b"1"])
-    clients.close()
+    with pytest.raises(InvalidInput, match="the server must answer, got http://127.0.0.1:1/classify"):
+        Clients("127.0.0.1", 1, count=1)
+
+
+def test_a_server_that_goes_away_is_said_so():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        clients = Clients("127.0.0.1", listening.getsockname()[1], count=1)
+        accepted, _ = listening.accept()
+        threading.Timer(0.2, accepted.close).start()
+        with pytest.raises(InvalidInput, match="the server must answer"):
+            clients.closed_loop([b"1"])
+        clients.close()
 
 
 def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_dir, short_benches):
@@ -75,12 +85,23 @@ def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_di
     monkeypatch.setattr(served, "_BLOCK", 32)
     monkeypatch.setattr(served, "_ROUNDS", 3)
     traffic = Traffic(data=str(data_dir), task=get_task("mrpc"), max_length=32)
-    document = served.bench_served(
-        parse_target(f"{exported_dir}:onnx"), traffic, texts=8, clients=2, seconds=1, wait_ms=0
-    )
+    settings = ServedSettings(texts=8, clients=2, seconds=1)
+    document = served.bench_served(parse_target(f"{exported_dir}:onnx"), traffic, settings)
     assert document["label_agreement"] == 1
     assert document["cpu_split"] == {"client": 1}
     assert 0 < document["throughput"][served.SERVED]["speedup"] < 1.5
     assert document["throughput"][served.BARE]["speedup"] == 1
     assert document["one_at_a_time"]["samples"] >= 20
+    assert document["engine_alone"]["p50_ms"] > 0
+    assert document["peers"] == {}
     assert document["half_pace"]["p99_ms"] >= document["half_pace"]["p50_ms"]
+
+
+def test_peers_are_asked_for_what_they_take(exported_dir, data_dir, tmp_path):
+    traffic = Traffic(data=str(data_dir), task=get_task("mrpc"), max_length=32)
+    with pytest.raises(InvalidInput, match="--peers are asked for single texts, got a task of pairs"):
+        served.bench_served(parse_target(f"{exported_dir}:onnx"), traffic, ServedSettings(seconds=1), peers=tmp_path)
+    traffic = Traffic(data=str(data_dir), task=get_task("sst2"), max_length=32)
+    with pytest.raises(InvalidInput, match="--peers run a graph in onnxruntime, got torch"):
+        served.bench_served(parse_target(str(exported_dir)), traffic, ServedSettings(seconds=1), peers=tmp_path)
+    assert list(tmp_path.iterdir()) == []

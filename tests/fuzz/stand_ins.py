@@ -60,9 +60,9 @@ def _replace() -> None:
     from hf_albert_plus.eval.latency import bench as latency
     from hf_albert_plus.eval.latency import costs as arithmetic
     from hf_albert_plus.eval.latency import cuda, pass_gains, peers, pretraining_step, timing
-    from hf_albert_plus.eval.load import server_process
+    from hf_albert_plus.eval.load import served, server_process
     from hf_albert_plus.eval.measured_documents import Ceiling
-    from hf_albert_plus.serving import server
+    from hf_albert_plus.serving import fleet, server
     from tests.fuzz.inputs import PROCESS
 
     data.SIZES.update(train=24, validation=16)
@@ -74,7 +74,8 @@ def _replace() -> None:
     latency.measure_process = lambda target, **options: arithmetic.ProcessCosts(**PROCESS)
     # Every tool of the field's, every pass, and a GPU: minutes, or not here.
     peers.bench_peers = pass_gains.bench_passes = cuda.bench_cuda = _accepted
-    server.join = _accepted
+    # Servers that run until they are told to stop, and other people's that must be installed.
+    server.Trial = fleet.Fleet.start = served.PeerProcess = _accepted  # type: ignore[misc, assignment, method-assign]
     server_process.ServerProcess.__enter__ = _accepted  # type: ignore[method-assign]
     pipeline._Run.distill = _accepted  # type: ignore[method-assign]
     scoring.cluster, scoring.score_parts = _here, _scored  # type: ignore[assignment]

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -97,3 +98,34 @@ def test_an_image_that_only_serves_asks_for_the_versions_that_the_package_does()
     assert lean <= {one.replace('"', "'") for one in asked}
     assert set(project["optional-dependencies"]["serve"]) <= lean
     assert not {name for name in lean if name.startswith(("torch", "transformers"))}
+
+
+TRACED = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from hf_albert_plus.serving.catalogue import Catalogue
+from hf_albert_plus.serving.classifier import QueuedClassifier
+from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.settings import ServeSettings
+from tests.support.local_server import Running
+spans, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+model = QueuedClassifier(sys.argv[1], "onnx", ServeSettings())
+running = Running(Catalogue({"film": {1: model}}), ServeSettings(), Gate())
+running.classify(inputs="a good film")
+running.ask("POST", "/v2/models/film/infer", {"inputs": []})
+running.stop()
+print(sorted(span.name for span in spans.get_finished_spans() if span.kind is trace.SpanKind.SERVER))
+"""
+
+
+def test_requests_are_traced_where_opentelemetry_is_set_up(exported_dir):
+    """By FastAPI itself, under the routes' own names."""
+    pytest.importorskip("opentelemetry.sdk")
+    pytest.importorskip("fastapi.telemetry")
+    done = subprocess.run([sys.executable, "-c", TRACED, exported_dir], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "['POST /classify', 'POST /v2/models/{name}/infer']", done.stderr

@@ -82,5 +82,10 @@ class InProcess(Running):
     def __exit__(self, *error):
         self.stop()
 
+    ready_s = 0.0
+
+    def memory_mb(self):
+        return None
+
     def cpu_seconds(self):
         return Counter({"client": time.process_time()})
