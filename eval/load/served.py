@@ -14,6 +14,7 @@ import numpy
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.text_answers import Text
+from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching, predict
 from hf_albert_plus.eval.latency.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
@@ -68,7 +69,7 @@ def bench_served(
     """Starts a server of a target and loads it with real sentences.
 
     Throughput is a ratio in one run: the engine alone and the servers take turns with the same sentences in the same groups. The engine's
-    are in tokens before, and each group's are batched by length under the server's token budget, a batch a core. A server gets
+    are in tokens before, and each group's are batched as the server batches them, a batch a core. A server gets
     a request for a group, from clients that share its cores.
 
     Args:
@@ -86,7 +87,8 @@ def bench_served(
     groups = _groups(len(client.rows), texts)
     asked = [[traffic.text(number) for number in group] for group in groups]
     bodies = [json.dumps({"inputs": [as_asked(text) for text in some], "truncate": True}).encode() for some in asked]
-    batches = [_batches(group, client) for group in groups]
+    call_tokens = _call_tokens(target, traffic.max_length)
+    batches = [_batches(group, client, call_tokens=call_tokens) for group in groups]
     plan = [batch for of_group in batches for batch in of_group]
     before = environment()
     options = ["--wait-ms", f"{settings.wait_ms:g}", "--streams", str(streams), "--deadline", "60"]
@@ -157,10 +159,18 @@ def bench_served(
     }
 
 
-def _batches(group: Sequence[int], client: Client) -> list[list[int]]:
+def _call_tokens(target: Target, max_length: int) -> float:
+    """What the server knows as well of how its engine likes its batches."""
+    classifier = TextClassifier(target.directory, target.runtime, cores=1, max_length=max_length)
+    classifier.warm_up()
+    return classifier.call_tokens()
+
+
+def _batches(group: Sequence[int], client: Client, *, call_tokens: float) -> list[list[int]]:
     """The batches in which an engine computes a group."""
     lengths = [client.lengths[number] for number in group]
-    return [[group[place] for place in batch] for batch in token_batches(lengths, budget=TOKEN_BUDGET)]
+    batches = token_batches(lengths, budget=TOKEN_BUDGET, call_tokens=call_tokens)
+    return [[group[place] for place in batch] for batch in batches]
 
 
 def _plain_texts(texts: Sequence[Text]) -> list[str]:
