@@ -43,6 +43,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, head: bytes, lost: Callable[[str], None]):
         self._head, self._lost = head, lost
         self._then: Callable[[Reply], None] | None = None
+        self._parts: list[bytes] = []
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport

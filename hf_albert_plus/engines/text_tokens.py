@@ -66,12 +66,10 @@ def read_plain_tokens(directory: Path, config: Any, *, longest: int) -> TextToke
         whole.no_truncation()
         cut.no_padding()
         cut.enable_truncation(longest, strategy="longest_first", direction=said.get("truncation_side", "right"))
-        is_usable = (
-            pad is not None and named and needed <= config.vocab_size and whole.encode("a word", "Ж another").ids
-        )
+        is_usable = named and needed <= config.vocab_size and whole.encode("a word", "Ж another").ids
     except Exception:  # tokenizers raises Exception itself; transformers says what is wrong
         return None
-    if not is_usable:
+    if pad is None or not is_usable:
         return None
     names = input_names(config)
     return TextTokens(

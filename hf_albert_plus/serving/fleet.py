@@ -103,7 +103,7 @@ class Fleet:
         from prometheus_client.multiprocess import mark_process_dead
 
         lived_s = time.monotonic() - self._running.pop(process)
-        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+        mark_process_dead(process.pid)
         self.tell(f"a process ended ({process.exitcode}) and is started again")
         self._begin_at = time.monotonic() + (0.0 if lived_s > _STEADY_S else _PAUSE_S)
 

@@ -93,7 +93,7 @@ class Measures:
         from prometheus_client.multiprocess import MultiProcessCollector
 
         together = CollectorRegistry()
-        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        MultiProcessCollector(together)
         together.register(self._refused)
         return generate_latest(together)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from ..engines.artefacts import WEIGHTS, Runtime
 from ..engines.runtime_files import weight_files
 from ..records.files import file_sha256
-from ..records.record import RECORD, open_record
+from ..records.record import RECORD, Record, open_record
 
 _EXPORT = "export"
 
@@ -20,8 +20,9 @@ def was_compared(directory: Path, runtime: Runtime) -> bool:
         return False
     record = open_record(directory)
     files = [directory / WEIGHTS, directory / "config.json", *weight_files(directory / runtime.file)]
-    return record.stage == _EXPORT and all(
-        file.is_file()
-        and record.files.get(file.relative_to(directory).as_posix(), {}).get("sha256") == file_sha256(file)
-        for file in files
-    )
+    return record.stage == _EXPORT and all(_is_recorded(file, directory, record) for file in files)
+
+
+def _is_recorded(file: Path, directory: Path, record: Record) -> bool:
+    facts = record.files.get(file.relative_to(directory).as_posix())
+    return facts is not None and file.is_file() and facts["sha256"] == file_sha256(file)

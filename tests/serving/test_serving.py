@@ -508,9 +508,9 @@ def test_what_would_be_mostly_padding_waits_for_company_of_its_kind():
     async def ask():
         batcher = TokenBatcher(
             lambda rows: batches.append(sorted(rows)) or time.sleep(0.05) or rows,
-            budget=4000, wait_s=0.0, streams=1, bound=10**6,
+            budget=4000, wait_s=0.0, streams=1, bound=10**6, call_tokens=4,
         )  # fmt: skip
-        lengths = [5, 500, 6, 510, 7, 8]
+        lengths = [5, 500, 6, 503, 7, 8]
         first = asyncio.create_task(batcher.submit([0], lengths=[9]))
         await asyncio.sleep(0.01)
         await asyncio.gather(first, *(batcher.submit([length], lengths=[length]) for length in lengths))
@@ -518,7 +518,7 @@ def test_what_would_be_mostly_padding_waits_for_company_of_its_kind():
 
     asyncio.run(ask())
     assert batches[0] == [0]
-    assert sorted(batches[1:]) == [[5, 6, 7, 8], [500, 510]]
+    assert sorted(batches[1:]) == [[5, 6, 7, 8], [500, 503]]
 
 
 def test_a_lone_text_does_not_wait_for_company():

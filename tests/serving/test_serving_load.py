@@ -55,7 +55,9 @@ def test_slow_readers_and_writers_hold_no_worker(running):
     """Eight that read a byte of a large answer now and then, eight that write one of a request, and everybody else is answered."""
     server = running()
     body = json.dumps({"inputs": ["a good film"] * 500}).encode()
-    head = b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(socket.socket()) for _ in range(8)]
         for reader in readers:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -35,13 +36,23 @@ class Classifier(MLModel):
         return InferenceResponse(model_name=self.name, outputs=[StringCodec.encode_output("label", labels)])
 
 
+def free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
 def main(directory: str, graph: str, port: str) -> None:
     folder = Path(tempfile.mkdtemp())
     cores = os.cpu_count() or 1
+    grpc_port, metrics_port = free_ports(2)
     server = {
+        "host": "127.0.0.1",
         "http_port": int(port),
-        "grpc_port": int(port) + 1,
-        "metrics_port": int(port) + 2,
+        "grpc_port": grpc_port,
+        "metrics_port": metrics_port,
         "parallel_workers": cores,
     }
     model = {
