@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from .._version import __version__
 from . import classify, inference_routes
@@ -122,6 +123,11 @@ def add_error_handlers(app: FastAPI) -> None:
         if isinstance(error, Failed):
             _LOG.error("%s %s failed: %s", request.method, request.url.path, error.why)
         return refusal(error)
+
+    @app.exception_handler(ClientDisconnect)
+    async def left(_: Request, __: ClientDisconnect) -> Response:
+        """Nobody reads it; it is counted."""
+        return Response(status_code=400)
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> Response:

@@ -31,6 +31,9 @@ MODES = {"embedded": (), "processes": ("--processes", "2"), "cluster": ("--clust
 TOLERANCE = {"onnx": 1e-4, "onnx-int8": 1e-4}
 
 
+_REPLACED_S = 4
+
+
 @dataclass
 class Ask:
     """A request and the statuses that are right for it; of a good one, the numbers of its texts."""
@@ -171,6 +174,8 @@ def hurt(server: ServerProcess, models: Path, *, seconds: float, tell=print) -> 
         if running := server.workers("film"):
             os.kill(running[0], signal.SIGKILL)
             tell("killed a process")
+            # One that takes requests itself is not replaced at once, and there must be another when the next is killed.
+            time.sleep(_REPLACED_S)
     time.sleep(seconds / 4)
     shutil.copytree(models / "film" / f"{old}", models / "film" / "partial")
     os.rename(models / "film" / "partial", models / "film" / f"{old + 1}")
