@@ -31,7 +31,7 @@ from hf_albert_plus.tasks.rows import fits_positions
 BARE = "engine"
 SERVED = "served"
 # Sentences and requests of a block, so that its beginning and end count little.
-_BLOCK, _REQUESTS = 6000, 2000
+_BLOCK, _REQUESTS = 6000, 1000
 _ROUNDS = 10
 _LATE_CLIENTS = 32
 

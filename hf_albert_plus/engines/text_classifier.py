@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ..errors import InvalidInput, first_line
+from ..errors import InvalidInput, first_line, need
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
 from .classifier_config import answer_rule_of, characters_read, length_taken
@@ -211,6 +211,7 @@ def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine 
     plain = open_plain(directory, runtime, threads=threads)
     if plain is not None:
         return plain
+    need("torch", extra="cpu")
     from .engine import Engine
 
     return Engine.load(directory, runtime.name, threads=threads, verify=False)

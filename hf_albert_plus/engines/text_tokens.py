@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from ..errors import need
 from ..model_inputs import input_names
 from .padding import Ids, Padding
 from .text_answers import Text
@@ -101,6 +102,7 @@ def _content(token: Any) -> str:
 
 
 def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextTokens:
+    need("transformers", extra="cpu")
     from ..tasks.rows import load_tokenizer
 
     tokenizer: Any = load_tokenizer(directory, config)

@@ -7,6 +7,7 @@ from ..engines.classifier_config import answer_rule_of, check_label_names, lengt
 from ..engines.plain_config import read_plain_config
 from ..engines.runtime_files import check_hashes
 from ..engines.text_tokens import open_text_tokens
+from ..errors import need
 from .repository import ServedModel
 
 
@@ -18,7 +19,8 @@ def check_directory(model: ServedModel, *, max_length: int | None) -> None:
     """
     config: Any = read_plain_config(model.directory)
     if config is None:
-        # Importing transformers takes seconds.
+        # Importing transformers takes seconds, and not everybody has it who serves.
+        need("torch", extra="cpu")
         from ..config_files import load_config
 
         config = load_config(model.directory, option="a model to serve")

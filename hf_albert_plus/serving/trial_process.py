@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from ..engines.text_classifier import TextClassifier
-from ..errors import InvalidInput
+from ..errors import InvalidInput, need
 from .carried_errors import error_text
 from .repository import content_of
 from .vouching import was_compared
@@ -29,6 +29,7 @@ def try_model(directory: str, runtime: str, max_length: int | None, *, verify: b
     model = TextClassifier(directory, runtime, cores=1, max_length=max_length, verify=verify)
     model.warm_up()
     if not was_compared(Path(directory), model.engine.runtime):
+        need("torch", extra="cpu")
         from .weights_comparison import check_as_weights
 
         check_as_weights(Path(directory), model.engine.runtime)

@@ -1,6 +1,7 @@
 """What serves without torch, held against what transformers reads and computes."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -142,3 +143,15 @@ def test_what_an_export_compared_is_compared_again_only_where_it_is_another(expo
     assert not was_compared(directory, runtime)
     (directory / "model.safetensors").unlink()
     assert was_compared(directory, runtime)
+
+
+@pytest.mark.parametrize("harm", ["record.json", "tokenizer_config.json", "onnx/model_int8.onnx"])
+def test_what_needs_torch_says_so_where_there_is_none(exported_dir, tmp_path, harm):
+    shutil.copytree(exported_dir, tmp_path / "model")
+    (tmp_path / "model" / harm).unlink()
+    runtime = "onnx-int8" if harm != "onnx/model_int8.onnx" else "torch"
+    code = WITHOUT.replace("onnx-int8", runtime)
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "model"], capture_output=True, text=True)
+    assert re.search(r"this needs (torch|transformers), got no such library .*install it: pip install", done.stderr), (
+        done.stderr
+    )
