@@ -153,7 +153,7 @@ def test_answers_survive_killed_processes_and_a_new_version(server, mode, models
     ) as storm:
         hurt(server, models, seconds=6)
         statuses = {200, 400, 404, 405, 413, 422}
-        storm.go_on_until(statuses, at_most_s=60)
+        storm.go_on_until(statuses, {"2", "3"}, at_most_s=60)
     assert storm.wrong == []
     # Each of three clients may have a connection to each of two processes that are killed.
     assert storm.lost <= (6 if mode == "processes" else 0)
@@ -180,12 +180,13 @@ def test_a_broken_version_stays_out_and_says_why(server, models, exported_dir):
         status, content = ask(server, "GET", "/v2/models/film/versions/99/ready")
     assert (status, content["ready"]) == (503, False)
     assert "film/99/onnx/model.onnx must compute what the weights beside it do" in content["error"]
-    # Of several processes each finds it out for itself.
-    while list(ask(server, "GET", "/v2/models/film")[1]["parameters"]["refused"]) != ["99"]:
+    # Of several processes each finds it out for itself, and one of them tells.
+    while list(ask(server, "GET", "/v2/models/film")[1]["parameters"]["refused"]) != ["99"] or (
+        "film 99 is refused" not in server.log
+    ):
         assert time.monotonic() < limit
         time.sleep(0.2)
     assert ask(server, "POST", "/classify", {"inputs": TEXTS})[1]["version"] == old
-    assert "film 99 is refused" in server.log
     time.sleep(5)
     assert server.log.count("film 99 is refused") == 1
     shutil.rmtree(models / "film" / "99")

@@ -110,10 +110,12 @@ class Storm:
             thread.start()
         return self
 
-    def go_on_until(self, statuses: set[int], *, at_most_s: float) -> None:
-        """A slow machine answers few requests, and has not seen every kind of them."""
+    def go_on_until(self, statuses: set[int], versions: set[str], *, at_most_s: float) -> None:
+        """A slow machine answers few requests, and has not seen every kind of them; of several processes each takes up a version by itself."""
         limit = time.monotonic() + at_most_s
-        while not statuses <= {status for _, status in list(self.counts)} and time.monotonic() < limit:
+        while time.monotonic() < limit and not (
+            statuses <= {status for _, status in list(self.counts)} and versions <= set(self.versions)
+        ):
             time.sleep(0.2)
 
     def __exit__(self, *error: object) -> None:
