@@ -155,8 +155,9 @@ def test_answers_survive_killed_processes_and_a_new_version(server, mode, models
         statuses = {200, 400, 404, 405, 413, 422}
         storm.go_on_until(statuses, {"2", "3"}, at_most_s=60)
     assert storm.wrong == []
-    # Each of three clients may have a connection to each of two processes that are killed.
-    assert storm.lost <= (6 if mode == "processes" else 0)
+    # Of a process that dies the system resets the connections, and those that it had not accepted yet: each of three clients may be at
+    # either of the two that are killed, and come back in that moment. None is lost where nothing that takes requests dies.
+    assert storm.lost <= (12 if mode == "processes" else 0)
     assert set(storm.versions) == {"2", "3"}
     assert {status for _, status in storm.counts} == statuses
 
