@@ -42,17 +42,28 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, head: bytes, lost: Callable[[str], None]):
         self._head, self._lost = head, lost
+        self._transport: Any = None
         self._then: Callable[[Reply], None] | None = None
+        self._unsent = b""
         self._parts: list[bytes] = []
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is not None and self._transport.is_closing()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        transport.write(self._unsent)
 
     def send(self, body: bytes, *, due: float, then: Callable[[Reply], None]) -> None:
-        """Sends a request; `then` gets its answer."""
+        """Sends a request, once there is a connection; `then` gets its answer."""
         self._due, self._then, self._parts = due, then, []
         self._parser = httptools.HttpResponseParser(self)
-        self._transport.write(b"%s%d\r\n\r\n%s" % (self._head, len(body), body))
+        request = b"%s%d\r\n\r\n%s" % (self._head, len(body), body)
+        if self._transport is None:
+            self._unsent = request
+        else:
+            self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
@@ -88,17 +99,20 @@ class Clients:
             InvalidInput: nobody answers.
         """
         self._loop, self._place = asyncio.new_event_loop(), f"http://{host}:{port}{path}"
-        head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: ".encode()
+        self._address = host, port
+        self._head = (
+            f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: ".encode()
+        )
+        self._connecting: set[asyncio.Task[Any]] = set()
 
         async def connect() -> list[_Connection]:
-            made = [
-                self._loop.create_connection(lambda: _Connection(head, self._fail), host, port) for _ in range(count)
-            ]
+            made = [self._loop.create_connection(self._connection, host, port) for _ in range(count)]
             return [connection for _, connection in await asyncio.gather(*made)]
 
         try:
             self._connections = self._loop.run_until_complete(connect())
         except OSError as error:
+            self._loop.close()
             raise _silent(f"{self._place}: {error}") from None
 
     def closed_loop(self, bodies: Sequence[bytes]) -> list[Reply]:
@@ -119,8 +133,8 @@ class Clients:
                 replied(number, reply)
                 go_on(connection)
 
-            for connection in self._connections:
-                go_on(connection)
+            for connection in list(self._connections):
+                go_on(self._open(connection))
 
         return self._replies(len(bodies), start)
 
@@ -135,14 +149,14 @@ class Clients:
         """
 
         def start(replied: Callable[[int, Reply], None]) -> None:
-            free, late = deque(self._connections), deque[tuple[int, float]]()
+            free, late = list(self._connections), deque[tuple[int, float]]()
             begin = time.perf_counter()
 
             def send(number: int, due: float) -> None:
                 if not free:
                     late.append((number, due))
                     return
-                connection = free.popleft()
+                connection = self._open(free.pop())
                 connection.send(bodies[number], due=due, then=lambda reply: over(connection, number, reply))
 
             def over(connection: _Connection, number: int, reply: Reply) -> None:
@@ -169,6 +183,20 @@ class Clients:
         self._loop.run_until_complete(end())
         self._loop.close()
 
+    def _connection(self) -> _Connection:
+        return _Connection(self._head, self._fail)
+
+    def _open(self, connection: _Connection) -> _Connection:
+        """A connection, or another one for it where the server has closed it, as servers do after some seconds without a request."""
+        if not connection.is_closed:
+            return connection
+        again = self._connection()
+        self._connections[self._connections.index(connection)] = again
+        task = self._loop.create_task(self._loop.create_connection(lambda: again, *self._address))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        return again
+
     def _replies(self, count: int, start: Callable[[Callable[[int, Reply], None]], None]) -> list[Reply]:
         """What comes of requests that `start` sends, in their order."""
         replies: list[Any] = [None] * count
@@ -189,6 +217,8 @@ class Clients:
             self._loop.call_later(1, watch)
 
         async def run() -> None:
+            # One look at the sockets says which of them were closed meanwhile.
+            await asyncio.sleep(0)
             start(replied)
             watch()
             if count:

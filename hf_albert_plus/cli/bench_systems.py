@@ -68,7 +68,7 @@ def bench_serve(
     cluster: Annotated[bool, typer.Option("--cluster", help="Serve on Ray Serve, a replica of the model.")] = False,
     peers: Annotated[
         bool,
-        typer.Option("--peers", help="Time LitServe, MLServer, KServe and twenty lines of FastAPI in turns with it."),
+        typer.Option("--peers", help="Time LitServe, MLServer, KServe and a plain FastAPI server in turns with it."),
     ] = False,
     peer_environments: Annotated[
         Path,

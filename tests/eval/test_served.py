@@ -57,6 +57,21 @@ def test_replies_keep_the_order_of_their_requests(slow_port):
     clients.close()
 
 
+def test_connections_that_were_closed_for_being_idle_are_opened_again():
+    class Impatient(Slow):
+        timeout = 2 * PACE_S
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Impatient)
+    threading.Thread(target=server.serve_forever).start()
+    clients = Clients("127.0.0.1", server.server_address[1], count=2)
+    time.sleep(6 * PACE_S)
+    replies = clients.open_loop([b"0", b"1", b"2", b"3"], [0.0, 0.0, 10 * PACE_S, 10 * PACE_S])
+    assert [reply.json() for reply in replies] == [0, 1, 2, 3]
+    clients.close()
+    server.shutdown()
+    server.server_close()
+
+
 def test_an_open_loop_counts_the_wait_of_requests_that_are_sent_late(slow_port):
     """All four are due at once at a server that answers one at a time: the last waits for the others, whoever sends it."""
     clients = Clients("127.0.0.1", slow_port, count=1)

@@ -1,9 +1,8 @@
-"""The server without its cluster, over real sockets: what requests may hold, what they are answered, and how they share batches."""
+"""The server without its cluster, over real sockets: what requests may hold, and what they are answered."""
 
 import asyncio
 import http.client
 import json
-import threading
 import time
 
 import numpy
@@ -14,11 +13,10 @@ from transformers import AutoTokenizer
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.text_answers import AnswerRule
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.serving.batcher import TokenBatcher
 from hf_albert_plus.serving.catalogue import Catalogue
 from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
-from hf_albert_plus.serving.refusals import Overloaded, Unusable
+from hf_albert_plus.serving.refusals import Unusable
 from hf_albert_plus.serving.repository import scan
 from hf_albert_plus.serving.settings import ServeSettings
 from hf_albert_plus.serving.shared_calls import SharedCalls
@@ -261,100 +259,6 @@ def test_scores_are_torchs(kind):
     numpy.testing.assert_allclose(found, of(torch.from_numpy(logits)).numpy(), atol=1e-6)
 
 
-def batched(run, requests, *, gap=0.0, **settings):
-    """What each request is answered, and the batches that were made."""
-    batches = []
-
-    def noted(rows):
-        batches.append(list(rows))
-        return run(rows)
-
-    async def all_of_them():
-        batcher = TokenBatcher(noted, **{"budget": 100, "wait_s": 0.05, "streams": 1, "bound": 10**6, **settings})
-
-        async def one(number, rows):
-            await asyncio.sleep(gap * number)
-            return await batcher.submit(rows, lengths=[row[1] for row in rows])
-
-        answers = await asyncio.gather(*(one(n, rows) for n, rows in enumerate(requests)), return_exceptions=True)
-        await batcher.close()
-        return answers
-
-    return asyncio.run(all_of_them()), batches
-
-
-def double(rows):
-    return [2 * value for value, _ in rows]
-
-
-def test_requests_share_batches_and_get_their_own_answers():
-    generator = numpy.random.default_rng(0)
-    requests = [
-        [(int(v), int(n)) for v, n in generator.integers(1, 60, (int(size), 2))]
-        for size in generator.integers(1, 30, 40)
-    ]
-    answers, batches = batched(double, requests, streams=3, budget=200)
-    assert answers == [[2 * value for value, _ in rows] for rows in requests]
-    assert all(len(rows) * max(length for _, length in rows) <= 200 for rows in batches)
-    assert len(batches) < sum(len(rows) for rows in requests)
-    assert sorted(row for rows in batches for row in rows) == sorted(row for rows in requests for row in rows)
-
-
-def test_a_batch_waits_for_its_deadline_and_no_longer():
-    requests = [[(number, 10)] for number in range(3)]
-    assert len(batched(double, requests, wait_s=0.2)[1]) == 1
-    start = time.monotonic()
-    answers, batches = batched(double, requests, wait_s=0.05, gap=0.15)
-    assert len(batches) == 3
-    assert answers == [[0], [2], [4]]
-    assert time.monotonic() - start < 1
-    # A full batch does not wait.
-    start = time.monotonic()
-    batched(double, [[(1, 50), (2, 50)]], wait_s=5)
-    assert time.monotonic() - start < 1
-
-
-def test_what_fails_fails_alone():
-    def run(rows):
-        if any(value == 7 for value, _ in rows):
-            raise ValueError("seven")
-        return double(rows)
-
-    answers, _ = batched(run, [[(1, 90)], [(7, 90)], [(3, 90)]])
-    assert answers[0] == [2]
-    assert isinstance(answers[1], ValueError)
-    assert answers[2] == [6]
-
-
-def test_more_than_may_wait_is_refused_with_a_time_to_come_back():
-    answers, batches = batched(lambda rows: time.sleep(0.05) or double(rows), [[(n, 60)] for n in range(10)], bound=200)
-    refused = [answer for answer in answers if isinstance(answer, Overloaded)]
-    assert 0 < len(refused) < 10
-    assert all(error.retry_after_s > 0 for error in refused)
-    assert len(batches) == 10 - len(refused)
-
-
-def test_whoever_leaves_takes_the_rows_along():
-    ran = []
-
-    async def leave():
-        batcher = TokenBatcher(
-            lambda rows: ran.extend(rows) or time.sleep(0.1) or double(rows), budget=10, wait_s=0, streams=1, bound=1000
-        )
-        first = asyncio.create_task(batcher.submit([(1, 10)], lengths=[10]))
-        second = asyncio.create_task(batcher.submit([(2, 10)], lengths=[10]))
-        third = asyncio.create_task(batcher.submit([(3, 10)], lengths=[10]))
-        await asyncio.sleep(0.03)
-        second.cancel()
-        assert await first == [2]
-        assert await third == [6]
-        assert batcher.waiting_tokens == 0
-        await batcher.close()
-
-    asyncio.run(leave())
-    assert ran == [(1, 10), (3, 10)]
-
-
 def test_what_a_folder_holds(exported_dir, tmp_path):
     for place in ("film/1", "film/12", "plot", "empty", "film/new", ".hidden", "next.partial"):
         (tmp_path / place).mkdir(parents=True)
@@ -425,113 +329,3 @@ def test_small_requests_share_a_call_while_others_are_under_way():
     assert isinstance(found[4], asyncio.CancelledError)
     assert isinstance(broken, OSError)
     assert last == "E"
-
-
-def test_equal_requests_in_several_batches_are_all_answered():
-    """Some rows of a request are answered while others wait behind those of an equal one: which is which must not hang on what is in
-    them."""
-    kinds = [list(range(count)) for count in (24, 21, 19, 23, 22)]
-    draw = numpy.random.default_rng(0)
-
-    def compute(batch):
-        time.sleep(0.0005)
-        return [numpy.arange(2) + row for row in batch]
-
-    async def run():
-        batcher = TokenBatcher(compute, budget=32, wait_s=0.005, streams=2, bound=10**6)
-        for _ in range(30):
-            chosen = [kinds[number] for number in draw.integers(len(kinds), size=16)]
-            asked = [batcher.submit(rows, lengths=[1 + 5 * row % 13 for row in rows]) for rows in chosen]
-            for rows, answers in zip(chosen, await asyncio.wait_for(asyncio.gather(*asked), 10), strict=True):
-                numpy.testing.assert_array_equal(answers, [[row, row + 1] for row in rows])
-        await batcher.close()
-
-    asyncio.run(run())
-
-
-def test_a_batcher_without_threads_is_broken():
-    async def run():
-        batcher = TokenBatcher(lambda rows: rows, budget=8, wait_s=0.0, streams=1, bound=100)
-        assert await batcher.submit([1], lengths=[1]) == [1]
-        before = batcher.is_broken
-        batcher._pool.shutdown()
-        with pytest.raises(RuntimeError):
-            await asyncio.wait_for(batcher.submit([1], lengths=[1]), 5)
-        return before, batcher.is_broken
-
-    assert asyncio.run(run()) == (False, True)
-
-
-def order_of(requests, **settings):
-    """Numbers of requests in the order in which they are answered, by one stream whose first batch takes a while."""
-    order, held = [], threading.Event()
-
-    def run(rows):
-        held.wait(5)
-        return rows
-
-    async def ask():
-        batcher = TokenBatcher(run, **{"budget": 100, "wait_s": 0.0, "streams": 1, "bound": 10**6, **settings})
-
-        async def one(number, lengths):
-            await batcher.submit([number] * len(lengths), lengths=lengths)
-            order.append(number)
-
-        tasks = []
-        for number, lengths in enumerate(requests):
-            tasks.append(asyncio.create_task(one(number, lengths)))
-            await asyncio.sleep(0.01)
-        held.set()
-        await asyncio.gather(*tasks)
-        await batcher.close()
-
-    asyncio.run(ask())
-    return order
-
-
-def test_a_request_of_many_texts_does_not_hold_up_one_that_comes_after_it():
-    # 0 holds the stream; 1 has 100,000 tokens, some seconds at the pace that is assumed before one is measured; 2 and 3 are short.
-    assert order_of([[10], [100] * 1000, [10], [10]]) == [0, 2, 3, 1]
-
-
-def test_what_waits_is_overtaken_only_by_what_would_have_been_done_sooner():
-    """Turns are moments: a request of 2,000 tokens has 0.1 s at 20,000 tokens a second, and what comes later than that comes after it."""
-    late = [[50]] * 30
-    order = order_of([[10], [100] * 20, *late])
-    assert 5 < order.index(1) < 25
-    assert [number for number in order if number != 1] == [0, *range(2, 32)]
-
-
-def test_what_would_be_mostly_padding_waits_for_company_of_its_kind():
-    batches = []
-
-    async def ask():
-        batcher = TokenBatcher(
-            lambda rows: batches.append(sorted(rows)) or time.sleep(0.05) or rows,
-            budget=4000, wait_s=0.0, streams=1, bound=10**6, call_tokens=4,
-        )  # fmt: skip
-        lengths = [5, 500, 6, 503, 7, 8]
-        first = asyncio.create_task(batcher.submit([0], lengths=[9]))
-        await asyncio.sleep(0.01)
-        await asyncio.gather(first, *(batcher.submit([length], lengths=[length]) for length in lengths))
-        await batcher.close()
-
-    asyncio.run(ask())
-    assert batches[0] == [0]
-    assert sorted(batches[1:]) == [[5, 6, 7, 8], [500, 503]]
-
-
-def test_a_lone_text_does_not_wait_for_company():
-    async def ask():
-        batcher = TokenBatcher(
-            lambda rows: rows, budget=512, wait_s=ServeSettings().wait_ms / 1e3, streams=2, bound=512
-        )
-        await batcher.submit([1], lengths=[8])
-        start = time.perf_counter()
-        for _ in range(50):
-            await batcher.submit([1], lengths=[8])
-        return (time.perf_counter() - start) / 50
-
-    # Measured times are no test; two milliseconds were the wait that there was.
-    assert ServeSettings().wait_ms == 0
-    assert asyncio.run(ask()) < 0.05
