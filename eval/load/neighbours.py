@@ -229,7 +229,7 @@ def _by_server(target: Target, classifier: TextClassifier, asked: _Asked, alone:
         json.dumps({"inputs": [as_asked(asked.texts[number]) for number in group], "truncate": True}).encode()
         for group in groups
     ]
-    options = ("--streams", str(classifier.streams), "--deadline", "60")
+    options = ("--cores", str(classifier.streams), "--deadline", "60")
     with ServerProcess(f"{target.directory}:{target.runtime}", *options) as server:
         asking = Clients("127.0.0.1", server.port, count=asked.settings.clients)
         replies = checked(asking.closed_loop(bodies))

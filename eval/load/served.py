@@ -91,7 +91,7 @@ def bench_served(
     batches = [_batches(group, client, call_tokens=call_tokens) for group in groups]
     plan = [batch for of_group in batches for batch in of_group]
     before = environment()
-    options = ["--wait-ms", f"{settings.wait_ms:g}", "--streams", str(streams), "--deadline", "60"]
+    options = ["--wait-ms", f"{settings.wait_ms:g}", "--deadline", "60"]
     with ExitStack() as stack:
         others = [
             stack.enter_context(PeerProcess(peer, target, peers, _plain_texts(asked[0])))

@@ -20,6 +20,8 @@ from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
 
 _POLL_S = 0.05
+# Batches beyond one a core: a core goes on with one of them while the answers of its last are handed over.
+_READY = 1
 # Characters that are tokenised in less time than it takes to hand them to a thread.
 _AT_ONCE = 1000
 
@@ -40,7 +42,7 @@ class QueuedClassifier:
         self.model = TextClassifier(
             directory,
             runtime,
-            cores=settings.streams or physical_cores(),
+            cores=settings.cores or physical_cores(),
             max_length=settings.max_length,
             verify=verify,
         )
@@ -52,7 +54,7 @@ class QueuedClassifier:
             self._run,
             budget=settings.token_budget,
             wait_s=settings.wait_ms / 1e3,
-            streams=self.model.streams,
+            streams=self.model.streams + (_READY if self.engine.runtime.concurrent else 0),
             bound=settings.max_waiting,
             call_tokens=self.model.call_tokens(),
         )

@@ -49,8 +49,8 @@ class Fleet:
         Args:
             processes: how many; they share the cores.
         """
-        streams = settings.streams or max(1, physical_cores() // processes)
-        self.directory, self.runtime, self.settings = directory, runtime, replace(settings, streams=streams)
+        cores = settings.cores or max(1, physical_cores() // processes)
+        self.directory, self.runtime, self.settings = directory, runtime, replace(settings, cores=cores)
         self.hosting, self.processes, self.tell = replace(hosting, shares_port=True), processes, tell
         self._stop = threading.Event()
         self._running: dict[SpawnProcess, float] = {}

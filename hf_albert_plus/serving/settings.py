@@ -20,8 +20,8 @@ class ServeSettings:
     wait_ms: Annotated[float, Option("How long a text waits for others to share its batch, where a core is free.")] = (
         0.0
     )
-    streams: Annotated[
-        int | None, Option("Batches at a time in a process, each on one core. Default: the physical cores.", least=1)
+    cores: Annotated[
+        int | None, Option("Cores of a process that compute, a batch on each. Default: the physical ones.", least=1)
     ] = None
     max_length: Annotated[int | None, Option("Tokens of a text. Default: the model's positions.")] = None
     truncate: Annotated[
@@ -42,7 +42,7 @@ class ServeSettings:
             self,
             ("token_budget", self.token_budget >= 1, "at least 1", str(TOKEN_BUDGET)),
             ("wait_ms", 0 <= self.wait_ms <= 1000, "from 0 to 1000", "0"),
-            ("streams", self.streams is None or 1 <= self.streams <= MOST_THREADS, f"from 1 to {MOST_THREADS}", "2"),
+            ("cores", self.cores is None or 1 <= self.cores <= MOST_THREADS, f"from 1 to {MOST_THREADS}", "2"),
             ("max_length", self.max_length is None or self.max_length >= 4, "at least 4", "128"),
             ("max_body", self.max_body >= 1024, "at least 1024 bytes", "4194304"),
             ("max_items", self.max_items >= 1, "at least 1", "1024"),

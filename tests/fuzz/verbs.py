@@ -82,7 +82,7 @@ VERBS: dict[str, list[str]] = {
     "bench pretrain": [
         f"--corpus {{in}}/corpus {_ARCHITECTURE} --batch-size 1 --seconds 0.01 --precision fp32 --threads 1 --json result.json"
     ],
-    "serve": ["{in}/exported:onnx-int8 --port 18765 --streams 1 --token-file {in}/token.txt"],
+    "serve": ["{in}/exported:onnx-int8 --port 18765 --cores 1 --token-file {in}/token.txt"],
     "bench invariance": [
         "{in}/exported:onnx-int8 --baseline {in}/exported:onnx --data {in}/glue-sst2 --task sst2 --rows 4 --batches 2 --clients 0 --threads 1 --json result.json"
     ],

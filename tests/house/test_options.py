@@ -31,6 +31,7 @@ OWN = {
         "precision": "of one timed step",
     },
     "demo": {"seed": "of data, too"},
+    "score": {"cores": "of a worker, which a cluster has its own default for"},
     "convert": {"initialise": "another start than a student's: one of the three ways in which layers become one"},
 }
 OWN["bench-pretrain"] = OWN["bench pretrain"]

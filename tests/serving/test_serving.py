@@ -28,7 +28,7 @@ TEXTS = ["a good film", "no", "the plot is bad and the cast is not good at all"]
 
 @pytest.fixture(scope="module")
 def settings():
-    return ServeSettings(max_body=20_000, max_items=8, deadline_s=5, streams=2)
+    return ServeSettings(max_body=20_000, max_items=8, deadline_s=5, cores=2)
 
 
 @pytest.fixture(scope="module", params=["embedded", "cluster"])

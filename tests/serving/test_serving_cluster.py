@@ -82,7 +82,7 @@ def server(guide, mode):
     # A token that the storm knows as well.
     (guide.folder / "token").write_text(TOKEN)
     given = [option if option != "token" else str(guide.folder / "token") for option in options[2:]]
-    more = (*MODES[mode], "--streams", "1", "--deadline", "60", "--max-body", str(MAX_BODY))
+    more = (*MODES[mode], "--cores", "1", "--deadline", "60", "--max-body", str(MAX_BODY))
     with ServerProcess(f"{guide.folder / directory}:onnx", *given, *more) as running:
         guide.port = running.port
         yield running
@@ -234,7 +234,7 @@ def test_a_folder_with_a_sound_and_a_broken_model_serves_the_sound_one(exported_
     shutil.copytree(exported_dir, tmp_path / "sound")
     shutil.copytree(exported_dir, tmp_path / "broken")
     (tmp_path / "broken" / "tokenizer.json").unlink()
-    with ServerProcess(f"{tmp_path}:onnx", "--streams", "1") as running:
+    with ServerProcess(f"{tmp_path}:onnx", "--cores", "1") as running:
         assert ask(running, "POST", "/classify", {"inputs": "no", "model": "sound"})[0] == 200
         status, content = ask(running, "GET", "/v2/models/broken/ready")
         assert (status, content["ready"]) == (503, False)

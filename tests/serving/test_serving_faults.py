@@ -70,7 +70,7 @@ def together(ask, requests):
     ],
 )  # fmt: skip
 def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, exported_dir, tensor, message):
-    classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, streams=1))
+    classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1))
     server = running(behind_a_replica(slowness_s=0.02, classifier=classifier))
     good = {"inputs": [ids_of([2, 8, 3])]}
     answers = together(server.ask, [good, {"inputs": [tensor]}, good, good])
@@ -81,7 +81,7 @@ def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, e
 @pytest.mark.parametrize("harm", [fails, is_nan, is_short])
 @pytest.mark.parametrize("shares", ["a batch", "a call"])
 def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):
-    classifier = poisoned(QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, streams=1)), harm)
+    classifier = poisoned(QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1)), harm)
     server = running(classifier if shares == "a batch" else behind_a_replica(slowness_s=0.02, classifier=classifier))
     good, bad = {"inputs": [ids_of([2, 8, 3])]}, {"inputs": [ids_of([2, POISON, 3])]}
     answers = together(server.ask, [good, good, bad, good, good])
@@ -92,7 +92,7 @@ def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):
 
 
 def test_scores_that_are_no_numbers_are_an_error_and_counted(running, exported_dir):
-    classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(streams=1))
+    classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(cores=1))
     ids = classifier.model.tokens.whole(["no"])[0]["input_ids"]
     server = running(poisoned(classifier, is_nan, poison=ids[1]))
     row = numpy.array(ids).astype("<i8").tobytes()

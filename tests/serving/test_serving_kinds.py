@@ -31,7 +31,7 @@ def directories(tokenizer_dir, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(directories):
-    settings = ServeSettings(streams=1)
+    settings = ServeSettings(cores=1)
     models = {name: {1: QueuedClassifier(path, "torch", settings)} for name, path in directories.items()}
     running = Running(Catalogue(models), settings, Gate())
     yield running

@@ -25,7 +25,7 @@ from tests.support.storm import TOLERANCE, logits_of
 
 # Seconds that the server gives headers and bodies, and after which a request that is not answered hangs.
 HEADER_TIMEOUT, BODY_TIMEOUT, HANG_S = 2, 2, 10
-OPTIONS = ("--streams", "1", "--deadline", "60", "--max-body", str(MAX_BODY), "--header-timeout", str(HEADER_TIMEOUT), "--body-timeout", str(BODY_TIMEOUT))  # fmt: skip
+OPTIONS = ("--cores", "1", "--deadline", "60", "--max-body", str(MAX_BODY), "--header-timeout", str(HEADER_TIMEOUT), "--body-timeout", str(BODY_TIMEOUT))  # fmt: skip
 _OPEN = "/v2/health/live"
 _GOOD = 0.4
 # Of the server's own fault, where they are no promise: it stops, or has no time.

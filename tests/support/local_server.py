@@ -58,7 +58,7 @@ def servers(directory):
     started = []
 
     def run(model=None, **settings):
-        settings = ServeSettings(**{"wait_ms": 100, "streams": 1, **settings})
+        settings = ServeSettings(**{"wait_ms": 100, "cores": 1, **settings})
         model = model or QueuedClassifier(directory, "onnx", settings)
         started.append(Running(Catalogue({"film": {1: model}}), settings, Gate()))
         return started[-1]

@@ -226,7 +226,7 @@ def main() -> None:
         shutil.copytree(given.model, models / "film" / "1")
         (models / "token").write_text(TOKEN)
         options = (
-            *MODES[given.mode], "--streams", "1", "--deadline", "60", "--max-body", str(MAX_BODY), "--token-file", f"{models / 'token'}",
+            *MODES[given.mode], "--cores", "1", "--deadline", "60", "--max-body", str(MAX_BODY), "--token-file", f"{models / 'token'}",
         )  # fmt: skip
         with ServerProcess(f"{models}:{given.engine}", *options) as server:
             tolerance = TOLERANCE[given.engine]
