@@ -26,7 +26,7 @@ def prune(
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Remove the heads and feed-forward columns that matter least: fewer weights, and less to compute.
+    """Remove the layers, heads and feed-forward columns that matter least: fewer weights, and less to compute.
 
     Then recover: albert-plus distill --student OUT --teacher MODEL.
     """

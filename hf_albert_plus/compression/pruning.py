@@ -1,11 +1,12 @@
-"""The stage that removes heads and feed-forward columns: a classifier in, a smaller and faster one out.
+"""The stage that removes layers, heads and feed-forward columns: a classifier in, a smaller and faster one out.
 
 It measures how much each matters, selects what stays, and makes a model of that: smaller weights under a smaller config, no
 zeros.
 """
 
+from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,12 @@ from ..tasks.task_file import write_task
 from ..training.finetuning import task_rows
 from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import train
+from .depth import least_missed, with_layers
 from .importance import Gates, Site, movement, sites, taylor
 from .settings import PruneSettings, Spread
+
+# Examples that layers are looked at by: each look is a pass of the model without one of them.
+_LAYER_EXAMPLES = 512
 
 
 @dataclass(frozen=True)
@@ -49,16 +54,20 @@ class PruningResult:
 
     Attributes:
         parameters_before, parameters: of the classifier and of the smaller one.
+        layers: those of the classifier that stayed, from 0, where some went.
     """
 
     parameters_before: int
     parameters: int
     heads: Removal
     columns: Removal
+    layers: list[int] | None = None
 
     def describe(self) -> dict[str, Any]:
         """The facts as a record has them."""
         facts: dict[str, Any] = {"parameters_before": self.parameters_before, "parameters": self.parameters}
+        if self.layers is not None:
+            facts["layers"] = self.layers
         for name, removal in (("heads", self.heads), ("columns", self.columns)):
             facts |= {
                 f"{name}_before": removal.before,
@@ -70,9 +79,12 @@ class PruningResult:
 
 
 def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSettings) -> Record:
-    """Removes the least important heads and columns of a classifier. What is left is an ordinary model directory with fewer
-    weights, of which every export is smaller and faster; distilling into it recovers what was lost (`albert-plus distill --student
-    DIR`).
+    """Removes the least important layers, heads and columns of a classifier. What is left is an ordinary model directory with
+    fewer weights, of which every export is smaller and faster; distilling into it recovers what was lost (`albert-plus distill
+    --student DIR`).
+
+    Layers go first: those without which the logits change least. Heads and columns are ranked in the whole model, among those of
+    the layers that stay.
 
     Args:
         model: directory or Hub id of a classifier that has an exact conversion (`albert-plus convert`), or is one of ours.
@@ -98,16 +110,35 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
                 got=settings.multiple_of,
                 repair="use --multiple-of 16",
             )
+        depth = classifier.config.num_hidden_layers
+        if settings.layers is not None and settings.layers >= depth:
+            raise InvalidInput(
+                f"--layers must be below the {depth} layers that there are",
+                got=settings.layers,
+                repair=f"use --layers {max(1, depth // 2)}, or leave it out to keep all",
+            )
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
-        measure = _by_taylor if settings.importance == "taylor" else _by_movement
-        scores = measure(
-            classifier,
-            rows,
-            collator=DataCollatorWithPadding(tokenizer),
-            settings=settings,
-            checkpoints=directory / CHECKPOINTS,
-        )
-        smaller = without(classifier, _kept(scores, settings))
+        collator = DataCollatorWithPadding(tokenizer)
+        smaller, layers = classifier, None
+        if settings.layers is not None:
+            classifier.to(fastest_device()).eval()
+            batches = [
+                {name: values for name, values in batch.items() if name != "labels"}
+                for batch in _sampled_batches(
+                    classifier, rows, collator=collator, settings=settings, most=_LAYER_EXAMPLES
+                )
+            ]
+            layers = least_missed(classifier, batches, keep=settings.layers)
+            classifier.to("cpu")
+        scores = {}
+        if settings.heads or settings.columns:
+            measure = _by_taylor if settings.importance == "taylor" else _by_movement
+            scores = measure(
+                classifier, rows, collator=collator, settings=settings, checkpoints=directory / CHECKPOINTS
+            )
+        if layers is not None:
+            smaller, scores = with_layers(classifier, layers), _of_layers(scores, classifier.config, layers)
+        smaller = without(smaller, _kept(scores, settings))
         set_label_thresholds(smaller, rows, tokenizer=tokenizer, task=task)
         smaller.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
@@ -117,6 +148,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             parameters=smaller.num_parameters(),
             heads=_removal(classifier.config, smaller.config, sizes="attention_heads", blocks="attention_map"),
             columns=_removal(classifier.config, smaller.config, sizes="intermediate_sizes", blocks="ffn_map"),
+            layers=layers,
         )
         return result.describe()
 
@@ -129,25 +161,45 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     )
 
 
+def _sampled_batches(
+    model: Any, rows: Any, *, collator: Any, settings: PruneSettings, most: int
+) -> Iterator[dict[str, torch.Tensor]]:
+    """Batches of a sample of the examples, of similar length, where the model is."""
+    count = min(settings.examples, len(rows), most)
+    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed))[:count].tolist()
+    lengths = rows["length"][:]
+    sample = rows.select(sorted(chosen, key=lambda index: lengths[index])).remove_columns("length")
+    for start in range(0, count, settings.batch_size):
+        examples = [sample[index] for index in range(start, min(start + settings.batch_size, count))]
+        yield collator(examples).to(model.device)
+
+
+def _of_layers(scores: dict[Site, torch.Tensor], config: Any, layers: list[int]) -> dict[Site, torch.Tensor]:
+    """The importances of the blocks that these layers run, by the numbers that the blocks have without the other layers."""
+    kept = {}
+    for kind, layer_map in (("attention", config.attention_map), ("ffn", config.ffn_map)):
+        blocks = sorted({layer_map[layer] for layer in layers})
+        for site, score in scores.items():
+            if site.kind == kind and site.block in blocks:
+                kept[replace(site, block=blocks.index(site.block))] = score
+    return kept
+
+
 def _by_taylor(
     model: Any, rows: Any, *, collator: Any, settings: PruneSettings, checkpoints: Path
 ) -> dict[Site, torch.Tensor]:
     """Sums of |∂L/∂ξ| over a sample of the examples."""
     count = min(settings.examples, len(rows))
-    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed))[:count].tolist()
-    sample = rows.select(sorted(chosen, key=lambda index: rows["length"][index])).remove_columns("length")
-    device = fastest_device()
-    model.to(device).eval()
+    model.to(fastest_device()).eval()
+    batches = _sampled_batches(model, rows, collator=collator, settings=settings, most=count)
     totals: dict[Site, torch.Tensor] = {}
     with Gates().on(model.base_model.encoder) as gates, bar(total=count, description="importance of heads") as progress:
-        for start in range(0, count, settings.batch_size):
-            examples = [sample[index] for index in range(start, min(start + settings.batch_size, count))]
-            batch = collator(examples).to(device)
+        for batch in batches:
             # A mean over the batch; the gradients wanted are those of each example's own loss.
-            (model(**batch).loss * len(examples)).backward()
+            (model(**batch).loss * len(batch["labels"])).backward()
             for site, importance in taylor(gates.take()).items():
                 totals[site] = totals.get(site, 0) + importance
-            progress.update(len(examples))
+            progress.update(len(batch["labels"]))
     model.zero_grad()
     model.to("cpu")
     return {site: total.cpu() for site, total in totals.items()}

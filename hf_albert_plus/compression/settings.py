@@ -1,7 +1,7 @@
 """How models are pruned, trained for few bits, and given an exit threshold."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from ..errors import InvalidInput, check_known, check_values
 from ..option import Option, PythonOnly
@@ -19,6 +19,7 @@ class PruneSettings(TrainSettings):
 
     heads: Annotated[float, Option("Share of the attention heads to remove.")] = 0.33
     columns: Annotated[float, Option("Share of the feed-forward columns to remove.")] = 0.5
+    layers: Annotated[int | None, Option("Layers that stay, those that the outputs miss most. Default: all.")] = None
     importance: Annotated[
         Importance, Option("taylor: how the loss would change; movement: where weights go in --epochs of training.")
     ] = "taylor"
@@ -35,9 +36,20 @@ class PruneSettings(TrainSettings):
             ("columns", 0 <= self.columns < 1, "a share from 0 up to, not including, 1", "0.5"),
             ("examples", self.examples >= 1, "at least 1", "2048"),
             ("multiple_of", 1 <= self.multiple_of <= 1 << 20, "at least 1 and at most 1,048,576", "16"),
+            ("layers", self.layers is None or self.layers >= 1, "at least 1", "3"),
         )
-        if not self.heads and not self.columns:
-            raise InvalidInput("--heads or --columns must be above 0", got="0 for both", repair="use --columns 0.5")
+        if not self.heads and not self.columns and self.layers is None:
+            raise InvalidInput(
+                "--heads or --columns must be above 0, or --layers be given",
+                got="0 for both",
+                repair="use --columns 0.5",
+            )
+
+    def describe(self) -> dict[str, Any]:
+        described = super().describe()
+        if self.layers is None:
+            del described["layers"]
+        return described
 
 
 @dataclass(frozen=True)

@@ -249,7 +249,12 @@ def test_zeros_of_every_matrix_stay_through_fine_tuning(schedule, encoder_dir, d
     ("kind", "given", "message"),
     [
         (PruneSettings, {"heads": 1.0}, "--heads must be a share from 0 up to, not including, 1, got 1.0"),
-        (PruneSettings, {"heads": 0, "columns": 0}, "--heads or --columns must be above 0, got 0 for both; use"),
+        (
+            PruneSettings,
+            {"heads": 0, "columns": 0},
+            "--heads or --columns must be above 0, or --layers be given, got 0 for both; use",
+        ),
+        (PruneSettings, {"layers": 0}, "--layers must be at least 1, got 0"),
         (PruneSettings, {"importance": "tailor"}, "--importance must be known, got 'tailor'; did you mean 'taylor'"),
         (PruneSettings, {"spread": "layers"}, "--spread must be known"),
         (PruneSettings, {"examples": 0}, "--examples must be at least 1"),

@@ -1,0 +1,78 @@
+"""Layers removed from an encoder: which of them its outputs miss least, and the model without them."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+
+from ..records.progress import track
+
+
+def least_missed(model: Any, batches: Sequence[dict[str, torch.Tensor]], *, keep: int) -> list[int]:
+    """The layers, from 0, that stay when those go one after the other without which the logits change least.
+
+    Which one goes is decided by the sum over the examples of the squared differences to the whole model's logits, among
+    the layers that are still there (greedy layer pruning, Peer et al. 2022, with the outputs in place of a task's score).
+
+    Args:
+        model: a classifier.
+        batches: its inputs, without labels.
+        keep: how many layers stay.
+    """
+    layers = list(range(model.config.num_hidden_layers))
+    whole = [_logits(model, batch) for batch in batches]
+    looks = sum(range(keep + 1, len(layers) + 1))
+    steps = iter(track(range(looks), total=looks, description="layers that are missed least"))
+    while len(layers) > keep:
+        missed = {}
+        for layer in layers:
+            next(steps)
+            smaller = with_layers(model, [other for other in layers if other != layer])
+            smaller.to(model.device)
+            missed[layer] = sum(
+                float((_logits(smaller, batch) - logits).square().sum())
+                for batch, logits in zip(batches, whole, strict=True)
+            )
+        layers.remove(min(missed, key=lambda layer: missed[layer]))
+    return layers
+
+
+@torch.no_grad()
+def _logits(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    return model(**batch).logits.float()
+
+
+def with_layers(model: Any, layers: Sequence[int]) -> Any:
+    """The model with these of its layers alone, in this order, and the blocks that they run.
+
+    Args:
+        layers: numbers from 0.
+    """
+    config = deepcopy(model.config)
+    config.num_hidden_layers = len(layers)
+    state = model.state_dict()
+    prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
+    for kind, sizes in (("attention", "block_attention_heads"), ("ffn", "block_intermediate_sizes")):
+        of_layers = [getattr(model.config, f"{kind}_map")[layer] for layer in layers]
+        blocks = sorted(set(of_layers))
+        setattr(config, f"{kind}_sharing", [blocks.index(block) for block in of_layers])
+        if getattr(config, sizes) is not None:
+            setattr(config, sizes, [getattr(config, sizes)[block] for block in blocks])
+        state = _renumbered(state, f"{prefix}encoder.{kind}.", blocks)
+    smaller = type(model)(config)
+    smaller.load_state_dict(state)
+    return smaller.to(next(model.parameters()).dtype).eval()
+
+
+def _renumbered(state: dict[str, torch.Tensor], start: str, blocks: list[int]) -> dict[str, torch.Tensor]:
+    """The tensors, those of other blocks left out and those of these numbered from 0."""
+    kept = {}
+    for name, tensor in state.items():
+        if not name.startswith(start):
+            kept[name] = tensor
+            continue
+        number, _, rest = name.removeprefix(start).partition(".")
+        if int(number) in blocks:
+            kept[f"{start}{blocks.index(int(number))}.{rest}"] = tensor
+    return kept
