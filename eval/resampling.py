@@ -83,9 +83,43 @@ def difference(row: Sample, baseline: Sample, task: Task, *, points: float = 0.0
         points: difference of the two scores.
     """
     name = task.metrics[0]
-    ours, theirs = _draw_medians([row, baseline], task, seed=seed, metrics=(name,))
-    interval = _interval(name, ours[name] - theirs[name])
+    interval = _interval(name, _draws(row, baseline, task, seed=seed))
     return None if interval is None else Difference(name, points, interval)
+
+
+@dataclass(frozen=True)
+class DrawnDifference:
+    """How much higher a row's score is than the baseline's, in every draw.
+
+    Attributes:
+        points: of the rows as they are.
+        draws: of the draws, `[DRAWS]`.
+    """
+
+    points: float
+    draws: numpy.ndarray
+
+
+def drawn_differences(row: Sample, baseline: Sample, task: Task, *, seed: int = 0) -> DrawnDifference | None:
+    """The differences of two rows' scores by the task's first metric, examples and runs drawn together; None where a draw leaves one
+    undefined."""
+    draws = _draws(row, baseline, task, seed=seed)
+    ours, theirs = (_score(each, task.metrics[0]) for each in (row, baseline))
+    return DrawnDifference(ours - theirs, draws) if numpy.isfinite(draws).all() else None
+
+
+def _draws(row: Sample, baseline: Sample, task: Task, *, seed: int) -> numpy.ndarray:
+    name = task.metrics[0]
+    ours, theirs = _draw_medians([row, baseline], task, seed=seed, metrics=(name,))
+    return ours[name] - theirs[name]
+
+
+def _score(sample: Sample, metric: str) -> float:
+    """The median of the runs' scores."""
+    once = numpy.ones((1, len(sample.labels)))
+    logits = [None] * len(sample.predicted) if sample.logits is None else list(sample.logits)
+    runs = [measured(metric, *each, sample.labels, once) for each in zip(sample.predicted, logits, strict=True)]
+    return float(numpy.median(runs))
 
 
 def verdict(interval: list[float]) -> Verdict:

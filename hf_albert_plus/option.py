@@ -18,6 +18,7 @@ class Option:
         name: the option where it is not called like the field.
         of_task: the option's default is the task's own value; the class's default stands where there is no task.
         parse: makes the value out of one word, where it is no number, name, path, or several of these.
+        default: the word that `parse` makes the field's default out of, where `str` does not give one.
         metavar: what stands for the value in `--help`.
         least, most: what a number must lie between.
     """
@@ -26,6 +27,7 @@ class Option:
     name: str | None = None
     of_task: bool = False
     parse: Callable[[str], Any] | None = None
+    default: str | None = None
     metavar: str | None = None
     least: float | None = None
     most: float | None = None

@@ -34,7 +34,7 @@ def frontier_svg(table: Table, load: str) -> str | None:
     if not rows:
         return None
     places = {row.label: (_milliseconds(row, load), row.mean_score(table.tasks) or 0.0) for row in rows}
-    with _Figure(height=3.2 + 0.17 * math.ceil(len(rows) / 2)) as (figure, panel):
+    with Figure(height=3.2 + 0.17 * math.ceil(len(rows) / 2)) as (figure, panel):
         for number, row in enumerate(rows, start=1):
             x, y = places[row.label]
             panel.scatter(
@@ -42,17 +42,17 @@ def frontier_svg(table: Table, load: str) -> str | None:
             )
             panel.annotate(str(number), (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
         less_is_better = table.less_is_better(table.tasks)
-        best = _undominated(list(places.values()), less_is_better=less_is_better)
+        best = undominated(list(places.values()), less_is_better=less_is_better)
         if less_is_better:
             panel.invert_yaxis()
         panel.plot([x for x, _ in best], [y for _, y in best], color="#888888", linewidth=1, zorder=2)
-        _log_axis(panel)
+        log_axis(panel)
         panel.set_xlabel("ms a sentence, whole passes" if is_offline(load) else f"p50 latency at {load}, ms")
         one = len(table.tasks) == 1
         panel.set_ylabel(f"{table.tasks[0]} score" if one else f"mean score of {len(table.tasks)} tasks")
         panel.grid()
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def distribution_svg(table: Table, load: str) -> str | None:
@@ -61,7 +61,7 @@ def distribution_svg(table: Table, load: str) -> str | None:
     rows = [row for row in table.rows if load in row.timings]
     if not rows:
         return None
-    with _Figure(height=0.7 + 0.34 * len(rows)) as (figure, panel):
+    with Figure(height=0.7 + 0.34 * len(rows)) as (figure, panel):
         samples = [row.timings[load].samples_ms for row in rows]
         boxes = panel.boxplot(
             samples, orientation="horizontal", tick_labels=[row.label for row in rows], patch_artist=True, widths=0.6,
@@ -72,11 +72,11 @@ def distribution_svg(table: Table, load: str) -> str | None:
             box.set_facecolor(_colour(table, row))
             box.set_alpha(0.7)
         panel.invert_yaxis()
-        _log_axis(panel)
+        log_axis(panel)
         panel.set_xlabel("ms a pass" if is_offline(load) else f"ms at {load}")
         panel.tick_params(axis="y", labelsize=8)
         panel.grid(axis="x")
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def task_bars_svg(table: Table, task: str) -> str | None:
@@ -85,7 +85,7 @@ def task_bars_svg(table: Table, task: str) -> str | None:
     if not rows:
         return None
     metric = table.metrics(task)[0]
-    with _Figure(height=0.8 + 0.3 * len(rows)) as (figure, panel):
+    with Figure(height=0.8 + 0.3 * len(rows)) as (figure, panel):
         for place, row in enumerate(rows):
             value, interval = row.score(task) or 0.0, row.scores[task].intervals[metric]
             error = None if interval is None else [[max(0, value - interval[0])], [max(0, interval[1] - value)]]
@@ -97,7 +97,7 @@ def task_bars_svg(table: Table, task: str) -> str | None:
         panel.invert_yaxis()
         panel.set_xlabel(f"{task} {metric}, {'less is better' if metric in ERRORS else 'points'}")
         panel.grid(axis="x")
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def reliability_svg(table: Table, task: str) -> str | None:
@@ -107,7 +107,7 @@ def reliability_svg(table: Table, task: str) -> str | None:
     lines = [(row, each) for row, each in found if each is not None]
     if not lines:
         return None
-    with _Figure(height=3.6 + 0.17 * math.ceil(len(lines) / 2)) as (figure, panel):
+    with Figure(height=3.6 + 0.17 * math.ceil(len(lines) / 2)) as (figure, panel):
         panel.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
         for row, each in lines:
             said, right = [one.probability for one in each.bins], [one.right for one in each.bins]
@@ -119,7 +119,7 @@ def reliability_svg(table: Table, task: str) -> str | None:
         panel.set_ylabel("share that is right")
         panel.grid()
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def depth_svg(record: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def depth_svg(record: dict[str, Any]) -> str:
         record: the result of the calibration.
     """
     curve, chosen = record["curve"], record["found_on"]
-    with _Figure(height=3.4) as (figure, panel):
+    with Figure(height=3.4) as (figure, panel):
         panel.plot(
             [depth for _, depth, _ in curve], [score for *_, score in curve], color=_COLOURS[0], linewidth=1, marker="."
         )
@@ -149,10 +149,10 @@ def depth_svg(record: dict[str, Any]) -> str:
         panel.set_ylabel(f"score on {chosen['rows']} rows")
         panel.grid()
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-        return _svg(figure)
+        return as_svg(figure)
 
 
-class _Figure:
+class Figure:
     """A figure with one panel, closed at its end."""
 
     def __init__(self, *, height: float):
@@ -176,7 +176,7 @@ class _Figure:
         self.context.__exit__(*error)
 
 
-def _svg(figure: Any) -> str:
+def as_svg(figure: Any) -> str:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     svg = buffer.getvalue()
@@ -188,7 +188,7 @@ def _svg(figure: Any) -> str:
     return svg.replace("<svg ", '<svg fill="currentColor" ', 1)
 
 
-def _log_axis(panel: Any) -> None:
+def log_axis(panel: Any) -> None:
     import matplotlib
 
     panel.set_xscale("log")
@@ -204,7 +204,7 @@ def _milliseconds(row: Row, load: str) -> float:
     return 1e3 / cell.items_per_s if is_offline(load) else cell.p50_ms
 
 
-def _undominated(places: list[tuple[float, float]], *, less_is_better: bool = False) -> list[tuple[float, float]]:
+def undominated(places: list[tuple[float, float]], *, less_is_better: bool = False) -> list[tuple[float, float]]:
     """The (latency, score) pairs that no other is both faster and better than."""
     sign, best = -1 if less_is_better else 1, list[tuple[float, float]]()
     for x, y in sorted(places, key=lambda place: (place[0], -sign * place[1])):

@@ -9,7 +9,7 @@ from .bench_systems import bench_invariance, bench_pretrain, bench_serve
 from .benches import bench as bench_targets
 from .benches import cuda, passes, peers, self_check
 from .bulk_scoring import score
-from .compress import calibrate, prune, qat, sparsify
+from .compress import calibrate, compress, prune, qat, sparsify
 from .default_group import DefaultGroup
 from .distil import augment, distill
 from .evaluation import evaluate, retrieve, submit
@@ -64,6 +64,11 @@ TRAIN: list[Verb] = [
     ),
 ]
 COMPRESS: list[Verb] = [
+    (
+        "compress",
+        compress,
+        "demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --max-drop 1 --time-budget 10m --out compressed",
+    ),
     (
         "prune",
         prune,

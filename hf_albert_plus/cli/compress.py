@@ -1,5 +1,6 @@
 """The verbs that take parts of a model away."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,8 +8,9 @@ import typer
 
 from ..compression.settings import CalibrateSettings, PruneSettings, QatSettings, SparsifySettings
 from ..hub_connection import check_model
+from ..search.settings import CompressSettings
 from . import options as o
-from .console import done, notes, start
+from .console import done, notes, print_json, print_table, start
 from .settings_options import Fields, with_settings
 from .task_options import Learned, Scored
 
@@ -132,3 +134,44 @@ def qat(
         for block, chosen_bits in record.result["bits"].items():
             notes.print(f"{block}: {chosen_bits} bits, sensitivity {record.result['curvature'][block][-1]:.3g}")
     done(record, out, as_json=as_json)
+
+
+@with_settings
+def compress(
+    teacher: Annotated[
+        str,
+        typer.Argument(help="Directory or Hub id of a classifier; an encoder is fine-tuned first.", show_default=False),
+    ],
+    on: Learned,
+    out: o.Out,
+    settings: CompressSettings,
+    pooling: o.PoolingChoice = None,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Find the smallest and fastest form of a classifier that loses no more than it may: a budget in, a model out.
+
+    Run it again with the same --out to go on where it was stopped, or with a larger --time-budget to search longer.
+    """
+    check_model(teacher, option="TEACHER")
+    start(threads)
+    from ..search.frontier import document, verdict
+    from ..search.stage import compress as stage
+
+    done_search = stage(
+        teacher,
+        data=on.data,
+        task=on.task,
+        out=out,
+        settings=replace(settings, pooling=pooling),
+        threads=threads,
+    )
+    if as_json:
+        print_json({"out": str(out), **document(done_search.hunt, done_search.pick)})
+        return
+    if done_search.table is not None:
+        print_table(done_search.table, title=f"albert-plus compress: {on.task.name}")
+    typer.echo(verdict(done_search.hunt, done_search.pick))
+    typer.echo(str(out / "compress.html"))
+    if done_search.directory is not None:
+        typer.echo(f"{done_search.directory}:{done_search.runtime}")

@@ -2,20 +2,22 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..checkpoints import check_label_names
 from ..config_files import load_config
+from ..conversion.families import CONVERTIBLE
 from ..distillation.checks import check_phase, check_words
 from ..distillation.methods import get_method
 from ..distillation.phases import Layers
 from ..distillation.stage import distill
 from ..distillation.students import student_architecture
 from ..errors import InvalidInput, suggest
-from ..records.record import Record
+from ..records.record import Record, read_record
+from ..search.stage import picked_student, search
 from ..tasks.glue import get_task
 from ..tasks.rows import fits_positions
 from ..tasks.splits import evaluated_splits, load_split
@@ -71,7 +73,7 @@ def run_pipeline(
 
     Args:
         teacher: directory or Hub id of a pretrained encoder.
-        out: gets `trained/ROLE-TASK`, `models/ROLE-TASK` (with their exports), `scores/TASK`, `floor/TASK` where there is one, `latency` and
+        out: gets `trained/ROLE-TASK`, `search/TASK` where the student is searched for, `models/ROLE-TASK` (with their exports), `scores/TASK`, `floor/TASK` where there is one, `latency` and
             `report`.
         stop_after: the last of `STAGES` to run.
 
@@ -161,7 +163,11 @@ def stage_index(name: str | None) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run: where it reads and writes, and its stages."""
+    """One run: where it reads and writes, and its stages.
+
+    Attributes:
+        found: task -> the student that a search found.
+    """
 
     teacher: str
     data: str
@@ -170,8 +176,11 @@ class _Run:
     threads: int | None
     steps: StageCounter
     count: int
+    found: dict[str, Path] = field(default_factory=dict)
 
     def trained(self, role: str, task: Task) -> Path:
+        if role == "student" and task.name in self.found:
+            return self.found[task.name]
         return self.out / "trained" / f"{role}-{task.name}"
 
     def model(self, role: str, task: Task) -> Path:
@@ -207,6 +216,12 @@ class _Run:
         return is_trained_for(load_config(self.teacher, option="--teacher"), task, alone=self.count == 1)
 
     def distill(self, task: Task) -> None:
+        """Makes the student: the pick of a search where nothing is said of it, and one of the method else."""
+        config = load_config(str(self.trained("teacher", task)), option="--teacher")
+        if self.settings.searches and config.model_type in CONVERTIBLE:
+            self.steps.run(f"search for a student on {task.name}", partial(self.search, task))
+            return
+
         def stage() -> Record:
             return distill(
                 str(self.trained("teacher", task)),
@@ -218,6 +233,20 @@ class _Run:
             )
 
         self.steps.run(f"distil the student on {task.name}", stage)
+
+    def search(self, task: Task) -> Record:
+        hunt = search(
+            str(self.trained("teacher", task)),
+            data=self.data,
+            task=task,
+            out=self.out / "search" / task.name,
+            settings=self.settings.search(),
+            threads=self.threads,
+        )
+        picked, directory = picked_student(hunt)
+        notes.print(f"  the student: {printable(picked.words)}")
+        self.found[task.name] = directory
+        return read_record(directory)
 
     def export(self, task: Task) -> None:
         from hf_albert_plus.export.stage import export

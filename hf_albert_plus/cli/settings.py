@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from ..conversion.settings import Pooling
 from ..distillation.settings import DEFAULT, DistilSettings, StudentSettings
 from ..option import Option, PythonOnly
+from ..search.settings import CompressSettings, parse_time
 from ..tasks.task import Task
 from ..training.settings import Precision, TrainSettings
 
@@ -19,8 +20,16 @@ class RunSettings:
     method: Annotated[str, Option("How the student learns: a name of distill --list-methods.")] = DEFAULT
     values: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
     student: Annotated[
-        str, Option("As of distill: third, half, or a variant. auto is third for your own data and half for GLUE's.")
+        str,
+        Option(
+            "auto searches for the fastest that loses at most --max-drop (albert-plus compress). third, half, a variant or a directory "
+            "is distilled as it is, and so is auto where --method, --set, --student-epochs or --student-learning-rate say how."
+        ),
     ] = StudentSettings.student
+    max_drop: Annotated[float, Option("Points that the student of a search may lose, with 90 % confidence.")] = 1.0
+    time_budget: Annotated[
+        float, Option("Longest time of a search, such as 60m.", parse=parse_time, default="60m", metavar="TIME")
+    ] = CompressSettings.time_budget
     overrides: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
     head_learning_rate: Annotated[float | None, PythonOnly("--head-learning-rate has it")] = None
@@ -44,6 +53,24 @@ class RunSettings:
 
         BenchSettings(seconds=self.bench_seconds)
         parse_shapes(self.shapes)
+        self.search()
+
+    @property
+    def searches(self) -> bool:
+        """Whether nothing is said of the student or of how it learns."""
+        said = (self.values, self.overrides, self.student_epochs, self.student_learning_rate)
+        return self.student == StudentSettings.student and self.method == DEFAULT and not any(said)
+
+    def search(self) -> CompressSettings:
+        """How a student is searched for. Its graph has no exits, so that the table has it in every precision."""
+        return CompressSettings(
+            max_drop=self.max_drop,
+            time_budget=self.time_budget,
+            exits=False,
+            max_length=self.max_length,
+            seed=self.seed,
+            precision=self.precision,
+        )
 
     def architecture(self, task: Task) -> StudentSettings:
         return StudentSettings(self.student, self.overrides).of_task(task)

@@ -85,6 +85,8 @@ class SettingOption:
         """The default as the command line has it."""
         if self.default is MISSING or self.option.of_task or self.default is None or self.default == ():
             return None
+        if self.option.default is not None:
+            return self.option.default
         if self.option.parse is not None:
             several = isinstance(self.default, tuple)
             return ",".join(map(str, self.default)) if several else str(self.default)

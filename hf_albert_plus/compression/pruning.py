@@ -111,16 +111,16 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
                 repair="use --multiple-of 16",
             )
         depth = classifier.config.num_hidden_layers
-        if settings.layers is not None and settings.layers >= depth:
+        if settings.depth is not None and settings.depth >= depth:
             raise InvalidInput(
-                f"--layers must be below the {depth} layers that there are",
-                got=settings.layers,
-                repair=f"use --layers {max(1, depth // 2)}, or leave it out to keep all",
+                f"--depth must be below the {depth} layers that there are",
+                got=settings.depth,
+                repair=f"use --depth {max(1, depth // 2)}, or leave it out to keep all",
             )
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         collator = DataCollatorWithPadding(tokenizer)
         smaller, layers = classifier, None
-        if settings.layers is not None:
+        if settings.depth is not None:
             classifier.to(fastest_device()).eval()
             batches = [
                 {name: values for name, values in batch.items() if name != "labels"}
@@ -128,7 +128,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
                     classifier, rows, collator=collator, settings=settings, most=_LAYER_EXAMPLES
                 )
             ]
-            layers = least_missed(classifier, batches, keep=settings.layers)
+            layers = least_missed(classifier, batches, keep=settings.depth)
             classifier.to("cpu")
         scores = {}
         if settings.heads or settings.columns:

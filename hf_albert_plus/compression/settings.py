@@ -19,7 +19,7 @@ class PruneSettings(TrainSettings):
 
     heads: Annotated[float, Option("Share of the attention heads to remove.")] = 0.33
     columns: Annotated[float, Option("Share of the feed-forward columns to remove.")] = 0.5
-    layers: Annotated[int | None, Option("Layers that stay, those that the outputs miss most. Default: all.")] = None
+    depth: Annotated[int | None, Option("Layers that stay, those that the outputs miss most. Default: all.")] = None
     importance: Annotated[
         Importance, Option("taylor: how the loss would change; movement: where weights go in --epochs of training.")
     ] = "taylor"
@@ -36,19 +36,19 @@ class PruneSettings(TrainSettings):
             ("columns", 0 <= self.columns < 1, "a share from 0 up to, not including, 1", "0.5"),
             ("examples", self.examples >= 1, "at least 1", "2048"),
             ("multiple_of", 1 <= self.multiple_of <= 1 << 20, "at least 1 and at most 1,048,576", "16"),
-            ("layers", self.layers is None or self.layers >= 1, "at least 1", "3"),
+            ("depth", self.depth is None or self.depth >= 1, "at least 1", "3"),
         )
-        if not self.heads and not self.columns and self.layers is None:
+        if not self.heads and not self.columns and self.depth is None:
             raise InvalidInput(
-                "--heads or --columns must be above 0, or --layers be given",
+                "--heads or --columns must be above 0, or --depth be given",
                 got="0 for both",
                 repair="use --columns 0.5",
             )
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
-        if self.layers is None:
-            del described["layers"]
+        if self.depth is None:
+            del described["depth"]
         return described
 
 

@@ -82,7 +82,7 @@ def test_the_layer_that_goes_is_missed_least():
 
 def test_layers_heads_and_columns_go_together(teachers, data_dir, tmp_path):
     settings = PruneSettings(
-        epochs=1, batch_size=8, max_length=32, layers=1, heads=0.5, columns=0.5, examples=24, multiple_of=4
+        epochs=1, batch_size=8, max_length=32, depth=1, heads=0.5, columns=0.5, examples=24, multiple_of=4
     )
     record = prune(
         str(teachers / "sst2"), data=str(data_dir), task=get_task("sst2"), output=tmp_path / "p", settings=settings
@@ -94,8 +94,8 @@ def test_layers_heads_and_columns_go_together(teachers, data_dir, tmp_path):
 
 
 def test_all_layers_are_no_choice(teachers, data_dir, tmp_path):
-    settings = PruneSettings(epochs=1, batch_size=8, max_length=32, layers=99)
-    with pytest.raises(InvalidInput, match=r"--layers must be below the \d+ layers that there are, got 99"):
+    settings = PruneSettings(epochs=1, batch_size=8, max_length=32, depth=99)
+    with pytest.raises(InvalidInput, match=r"--depth must be below the \d+ layers that there are, got 99"):
         prune(
             str(teachers / "sst2"), data=str(data_dir), task=get_task("sst2"), output=tmp_path / "p", settings=settings
         )

@@ -252,9 +252,9 @@ def test_zeros_of_every_matrix_stay_through_fine_tuning(schedule, encoder_dir, d
         (
             PruneSettings,
             {"heads": 0, "columns": 0},
-            "--heads or --columns must be above 0, or --layers be given, got 0 for both; use",
+            "--heads or --columns must be above 0, or --depth be given, got 0 for both; use",
         ),
-        (PruneSettings, {"layers": 0}, "--layers must be at least 1, got 0"),
+        (PruneSettings, {"depth": 0}, "--depth must be at least 1, got 0"),
         (PruneSettings, {"importance": "tailor"}, "--importance must be known, got 'tailor'; did you mean 'taylor'"),
         (PruneSettings, {"spread": "layers"}, "--spread must be known"),
         (PruneSettings, {"examples": 0}, "--examples must be at least 1"),

@@ -19,6 +19,7 @@ LAYERS = {
     "hf_albert_plus": 0,
     "hf_albert_plus.export": 1,
     "hf_albert_plus.eval": 2,
+    "hf_albert_plus.search": 3,
     "hf_albert_plus.cli": 3,
     "hf_albert_plus.__main__": 3,
 }

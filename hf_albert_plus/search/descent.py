@@ -1,0 +1,58 @@
+"""The order of a search for speed: ever faster while the budget holds, then between what held and what did not."""
+
+from dataclasses import dataclass
+
+# A step down, a step up where nothing held yet, and the ratio of two times between which there is nothing worth trying.
+_DOWN, _UP, _CLOSE = 0.6, 1.3, 1.15
+
+
+@dataclass
+class Descent:
+    """Milliseconds a text to try next.
+
+    Attributes:
+        slowest: the whole teacher's; nothing slower is tried.
+        fastest: nothing faster is tried.
+        held: the fastest time that kept within the budget.
+        failed: the slowest faster time that did not.
+    """
+
+    slowest: float
+    fastest: float
+    held: float | None = None
+    failed: float | None = None
+
+    @property
+    def next_ms(self) -> float | None:
+        """The time to try; None where there is none left that is worth it."""
+        if self.failed is None:
+            wanted = _DOWN * (self.held or self.slowest)
+            return max(wanted, self.fastest) if (self.held or self.slowest) > _CLOSE * self.fastest else None
+        slower = self.held or self.slowest
+        if slower < _CLOSE * self.failed:
+            return None
+        return (
+            float((slower * self.failed) ** 0.5) if self.held else min(_UP * self.failed, (slower * self.failed) ** 0.5)
+        )
+
+    def tell(self, ms: float, *, holds: bool) -> None:
+        """What came of a time. One that holds although a slower one failed counts: the slower one's shape was a bad one."""
+        if holds:
+            self.held = ms if self.held is None else min(self.held, ms)
+            if self.failed is not None and self.failed >= self.held:
+                self.failed = None
+        elif self.held is None or ms < self.held:
+            self.failed = ms if self.failed is None else max(self.failed, ms)
+
+
+def depths(layers: int) -> list[int]:
+    """The depths that shapes of one speed are compared at, the deepest first: all layers, two thirds, a half and a third."""
+    return sorted(
+        {layers, max(1, round(2 * layers / 3)), max(1, round(layers / 2)), max(1, round(layers / 3))}, reverse=True
+    )
+
+
+def around(layers: int, known: list[int]) -> list[int]:
+    """A depth and its neighbours among those known: what is compared at the next speed, where another depth may be better."""
+    place = known.index(layers)
+    return known[max(0, place - 1) : place + 2]

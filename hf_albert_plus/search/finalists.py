@@ -1,0 +1,39 @@
+"""The candidates that are measured in turns at the end of a search: the pick and its neighbours, or what comes nearest."""
+
+from .hunt import TEACHER, Hunt, Tried
+from .pick import Pick
+
+
+def finalists_of(hunt: Hunt, pick: Pick) -> list[Tried]:
+    """The teacher in int8, the pick, and of what no other is both faster and better than the next on either side of it."""
+    done = sorted((each for each in hunt.tried if each.measured is not None), key=lambda each: _speed(each))
+    frontier = [each for each in done if not any(_beats(other, each, pick) for other in done)]
+    named = [each.name for each in frontier]
+    wanted = {TEACHER}
+    if pick.name is not None:
+        wanted.add(pick.name)
+        place = named.index(pick.name) if pick.name in named else len(named)
+        wanted |= set(named[max(0, place - 1) : place + 2])
+    else:
+        wanted |= {each.name for each in nearest(hunt, pick)}
+    return [each for each in done if each.name in wanted]
+
+
+def nearest(hunt: Hunt, pick: Pick) -> list[Tried]:
+    """Where nothing keeps within the budget, the two that come closest: the one that loses least for certain, and the fastest whose loss is
+    within the limit though not for certain."""
+    done = [each for each in hunt.tried if each.measured is not None]
+    surest = min(done, key=lambda each: pick.losses[each.name].at_most or float("inf"))
+    limit = hunt.budget.max_drop
+    likely = [each for each in done if limit is None or pick.losses[each.name].points <= limit]
+    fastest = max(likely, key=_speed, default=surest)
+    return list(dict.fromkeys([surest, fastest]))
+
+
+def _speed(tried: Tried) -> float:
+    return 0.0 if tried.measured is None else tried.measured.speedup
+
+
+def _beats(other: Tried, one: Tried, pick: Pick) -> bool:
+    lost = pick.losses
+    return _speed(other) > _speed(one) and lost[other.name].points <= lost[one.name].points

@@ -1,0 +1,223 @@
+"""What a search says of itself: the frontier, the pick and why, what was tried, and the commands that make each candidate."""
+
+import os
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hf_albert_plus.eval.metrics import measure_text
+from hf_albert_plus.eval.reporting.templates import environment
+from hf_albert_plus.eval.reporting.trials_plot import PlottedTrial, trials_svg
+
+from ..records.files import write_json, write_text
+from ..records.record import RECORD, read_record
+from .finalists import nearest
+from .hunt import Hunt, Tried
+from .pick import Pick
+
+_COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
+# Stages of a candidate, in their order: directory, verb, and how a record's settings are options.
+_STAGES = ("cut", "narrow", "begun", "taught", "exits", "calibrated", "model", "leaves-early")
+
+
+def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None) -> None:
+    """Writes `compress.json`, `compress.md`, `compress.html` and `frontier.svg`.
+
+    Args:
+        report: the finalists', timed in turns; None where they were not.
+    """
+    task, metric = hunt.task, hunt.task.metrics[0]
+    done = [each for each in hunt.tried if each.measured is not None]
+    unit = "points" if not task.is_scored_by_error else f"{metric} (less is better)"
+    svg = trials_svg([_plotted(each, pick) for each in done], max_drop=hunt.budget.max_drop, unit=unit)
+    facts = {
+        "title": f"{task.name}: {hunt.budget.in_words()}",
+        "verdict": verdict(hunt, pick),
+        "notes": notes(hunt, pick),
+        "svg": svg,
+        "columns": _COLUMNS,
+        "rows": [_row(each, pick, metric, hunt) for each in sorted(hunt.tried, key=_order)],
+        "report": None if report is None else os.path.relpath(report, out),
+    }
+    write_text(out / "frontier.svg", svg)
+    write_text(out / "compress.html", environment().get_template("compress.html.jinja").render(**facts))
+    write_text(out / "compress.md", environment().get_template("compress.md.jinja").render(**facts))
+    write_json(out / "compress.json", document(hunt, pick))
+
+
+def document(hunt: Hunt, pick: Pick) -> dict[str, Any]:
+    """The search as JSON."""
+    return {
+        "task": hunt.task.name,
+        "metric": hunt.task.metrics[0],
+        "budget": asdict(hunt.budget),
+        "rows": len(hunt.judge.teacher.labels),
+        "pick": pick.name,
+        "confidence": pick.confidence,
+        "expected_loss": pick.expected_loss,
+        "ended": hunt.ended,
+        "seconds": round(hunt.workshop.spent_s, 1),
+        "candidates": [
+            {
+                "name": each.name,
+                "shape": each.words,
+                "score": each.score,
+                "stopped": each.why,
+                **({} if each.measured is None else _figures(each, pick)),
+            }
+            for each in hunt.tried
+        ],
+    }
+
+
+def _figures(tried: Tried, pick: Pick) -> dict[str, Any]:
+    assert tried.measured is not None
+    lost = pick.losses[tried.name]
+    return {
+        "lost": round(lost.points, 4),
+        "lost_at_most": None if lost.at_most is None else round(lost.at_most, 4),
+        "speedup": round(tried.measured.speedup, 2),
+        "alone_ms": round(tried.measured.latency_ms, 3),
+        "file_bytes": tried.measured.file_bytes,
+        "directory": str(tried.directory),
+        "runtime": tried.runtime,
+    }
+
+
+def verdict(hunt: Hunt, pick: Pick) -> str:
+    """The pick in a sentence; where there is none, what comes nearest."""
+    budget = hunt.budget.in_words()
+    if pick.name is None:
+        near = " or ".join(
+            f"{_loss_words(each, pick)} for {_speed_words(each)} ({each.words})" for each in nearest(hunt, pick)
+        )
+        return f"Nothing that was tried keeps within {budget}. Nearest: {near}."
+    chosen = next(each for each in hunt.tried if each.name == pick.name)
+    return (
+        f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick)}; on new data "
+        f"{pick.expected_loss:.1f} points are expected to be lost."
+    )
+
+
+def _speed_words(tried: Tried) -> str:
+    assert tried.measured is not None
+    return f"{tried.measured.speedup:.1f} times the teacher's pace and {tried.measured.file_bytes / 1e6:.1f} MB"
+
+
+def _loss_words(tried: Tried, pick: Pick) -> str:
+    lost = pick.losses[tried.name]
+    bound = "" if lost.at_most is None else f" (at most {lost.at_most:.1f} with 90 % confidence)"
+    return f"{lost.points:.1f} points lost{bound}"
+
+
+def notes(hunt: Hunt, pick: Pick) -> list[str]:
+    """What one must know to read the report."""
+    rows, spent = len(hunt.judge.teacher.labels), hunt.workshop.spent_s
+    said = [
+        f"Judged on {rows:,} validation rows, which no candidate learned from. The choice is cross-fitted in {len(hunt.judge.folds)} folds: "
+        "the loss that is expected is that of picks on rows that did not choose them.",
+        f"{len(hunt.tried)} candidates in {spent / 60:.0f} minutes; the search ended as {hunt.ended}.",
+    ]
+    if pick.name is not None and pick.confidence > 0.9:
+        said.append(
+            f"Held at {100 * pick.confidence:g} % confidence: milder picks lost more on rows that had not chosen them."
+        )
+    done = sorted((each for each in hunt.tried if each.measured is not None), key=_order)
+    chosen = next((each for each in done if each.name == pick.name), None)
+    faster = [
+        each
+        for each in done
+        if chosen is not None and each.measured and chosen.measured and each.measured.speedup > chosen.measured.speedup
+    ]
+    if faster:
+        next_one = min(faster, key=lambda each: each.measured.speedup if each.measured else 0.0)
+        said.append(
+            f"More time would look between the pick and the next faster candidate, {_speed_words(next_one)}, which lost "
+            f"{pick.losses[next_one.name].points:.1f} points: the same command with a larger --time-budget goes on."
+        )
+    return said
+
+
+def _order(tried: Tried) -> tuple[bool, float]:
+    """The finished ones first, the fastest of them first."""
+    return tried.measured is None, 0.0 if tried.measured is None else -tried.measured.speedup
+
+
+def _plotted(tried: Tried, pick: Pick) -> PlottedTrial:
+    assert tried.measured is not None
+    lost = pick.losses[tried.name]
+    return PlottedTrial(
+        tried.name,
+        tried.measured.speedup,
+        lost.points,
+        lost.at_most,
+        tried.measured.file_bytes,
+        tried.name == pick.name,
+    )
+
+
+def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
+    cells = [measure_text(metric, tried.score, decimals=1)]
+    if tried.measured is None:
+        cells += ["", "", "", "", "", tried.why or ""]
+    else:
+        lost = pick.losses[tried.name]
+        cells += [
+            f"{lost.points:.2f}",
+            "undefined" if lost.at_most is None else f"{lost.at_most:.2f}",
+            f"{tried.measured.speedup:.1f}x",
+            f"{tried.measured.latency_ms:.2f}",
+            f"{tried.measured.file_bytes / 1e6:.1f}",
+            "",
+        ]
+    return {
+        "name": tried.name,
+        "words": tried.words,
+        "cells": cells,
+        "is_pick": tried.name == pick.name,
+        "commands": commands(hunt, tried),
+    }
+
+
+def commands(hunt: Hunt, tried: Tried) -> str:
+    """The commands that make a candidate, stage by stage, as its records have them."""
+    folder = hunt.workshop.out / tried.name.removesuffix("-exits")
+    wanted = [name for name in _STAGES if (folder / name / RECORD).is_file()]
+    if not tried.name.endswith("-exits"):
+        wanted = [name for name in wanted if name not in ("exits", "calibrated", "leaves-early")]
+    return "\n".join(_command(folder / name) for name in wanted)
+
+
+# What a record calls an option of its verb, by stage.
+_OPTIONS = {
+    "prune": ("heads", "columns", "depth", "max_length", "seed"),
+    "distill": ("method", "epochs", "learning_rate", "batch_size", "max_length", "seed"),
+    "calibrate": ("criterion", "max_drop", "max_length", "seed"),
+}
+
+
+def _command(directory: Path) -> str:
+    record = read_record(directory)
+    parents = {name: facts["path"] for name, facts in record.parents.items()}
+    words = ["albert-plus", record.stage]
+    if record.stage in ("export", "convert"):
+        words += [parents.get("model") or parents["source"]]
+    else:
+        words += [
+            word
+            for name in ("model", "teacher", "student", "data")
+            if name in parents
+            for word in (f"--{name}", parents[name])
+        ]
+        words += ["--task", str(record.settings["task"])] if "task_rows" not in record.settings else []
+    for name in _OPTIONS.get(record.stage, ()):
+        if record.settings.get(name) is not None:
+            words += [f"--{name.replace('_', '-')}", str(record.settings[name])]
+    if record.stage == "distill" and record.settings["phases"] == ["exits"]:
+        words += ["--phases", "exits"]
+    for export in record.settings.get("to") or [] if record.stage == "export" else []:
+        words += ["--to", export]
+    for name, value in (record.settings.get("overrides") or {}).items() if record.stage == "convert" else []:
+        words += ["--set", f"{name}={value}"]
+    return shlex.join([*words, "--out", str(directory)])

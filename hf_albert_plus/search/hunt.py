@@ -1,0 +1,384 @@
+"""The search itself: what needs no training, then ever faster shapes, then exits on the best of them, then what the sampler proposes.
+
+At every speed shapes of several depths learn for a quarter of their passes; the best of them learns on, the others stop there (successive
+halving, Jamieson and Talwalkar 2016, with one rung).
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from hf_albert_plus.eval.measured_documents import Scores
+from hf_albert_plus.eval.resampling import Sample
+from hf_albert_plus.eval.scoring import logits_scorer_for, sample
+from hf_albert_plus.eval.targets import Target
+
+from ..config_files import load_config
+from ..errors import AlbertPlusError
+from ..records.progress import say
+from .descent import Descent, around, depths
+from .narrow_embeddings import embedding_that_fits
+from .paces import Paces
+from .pick import Judge, Loss, Measured, affords
+from .predicted_time import Pace, PredictedTime
+from .settings import Budget
+from .shapes import Slimmed, shape_of_time
+from .shapes import Work as EncoderWork
+from .study_log import StudyLog
+from .workshop import RUNTIME, WITH_EXITS, Workshop
+
+# A seventieth of the teacher's time is what embeddings and the graph's own steps leave.
+_FASTEST = 1 / 70
+# Proposals in a row that change nothing end a search.
+_IDLE = 3
+TEACHER = "teacher"
+
+
+class OutOfTime(Exception):
+    """The next step would take longer than the search may."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of a candidate.
+
+    Attributes:
+        name: of its directory.
+        words: its shape.
+        directory, runtime: what runs it; None where it was stopped.
+        score: by the task's first metric; of one that was stopped after its first passes.
+        why: it was stopped; None where it was finished.
+        measured: None where it was stopped.
+    """
+
+    name: str
+    words: str
+    score: float
+    directory: Path | None = None
+    runtime: str | None = None
+    why: str | None = None
+    measured: Measured | None = None
+
+
+@dataclass
+class Hunt:
+    """One search.
+
+    Attributes:
+        teacher_scores: of the teacher in torch fp32.
+        tried: every candidate, in the order in which it was tried.
+        ended: why it did.
+        is_stopped: by Ctrl-C.
+    """
+
+    workshop: Workshop
+    budget: Budget
+    time_budget_s: float
+    teacher_scores: Scores
+    tried: list[Tried] = field(default_factory=list)
+    ended: str = ""
+    is_stopped: bool = False
+
+    def __post_init__(self) -> None:
+        shop = self.workshop
+        self.task = shop.task
+        self.config = load_config(shop.whole, option="TEACHER")
+        self.judge = Judge(shop.task, answers_of(self.teacher_scores, shop.task), seed=shop.settings.seed)
+        self.work = EncoderWork.of(self.config)
+        self.paces: list[Pace] = []
+        self.gains: list[float] = []
+        self.losses: dict[str, Loss] = {}
+        self.depths = depths(self.config.num_hidden_layers)
+
+    @property
+    def finished(self) -> list[Measured]:
+        return [each.measured for each in self.tried if each.measured is not None]
+
+    def run(self) -> None:
+        """Tries candidates until nothing is left that is worth it, the time is spent, or Ctrl-C is pressed."""
+        try:
+            self._export_teacher()
+            self._measure_shapes()
+            self._open_log()
+            if self.budget.seeks_speed:
+                self._descend()
+            else:
+                self._try_speed(self._slowest_ms())
+            if self.workshop.settings.exits:
+                self._leave_early()
+            self._follow_proposals()
+            self.ended = f"{_IDLE} proposals in a row changed nothing"
+        except OutOfTime:
+            self.ended = "the time was spent"
+        except KeyboardInterrupt:
+            self.ended, self.is_stopped = "it was stopped", True
+        say(f"search ended: {self.ended}")
+
+    def _export_teacher(self) -> None:
+        """The teacher in int8: the candidate that needs no training, and the clock that all others are timed beside."""
+        shop = self.workshop
+        directory = shop.export(shop.teacher, shop.out / TEACHER / "model")
+        self.clock = Target("clock", directory, RUNTIME)
+        torch = Target("torch", shop.teacher, "torch")
+        of_clock = shop.paces(self.clock, shop.out / TEACHER / "paces", baseline=torch)
+        self.clock_paces = of_clock
+        self._keep(TEACHER, "all layers, no training", directory, RUNTIME, beside_torch=of_clock, beside_clock=None)
+        self.paces.append(Pace(self.work, self._ms(of_clock)))
+
+    def _ms(self, paces: Paces) -> float:
+        """Milliseconds a text of the traffic that counts."""
+        return paces.alone_ms if self.workshop.settings.traffic == "alone" else paces.batches_ms
+
+    def _measure_shapes(self) -> None:
+        """Times two shapes without training, a thin and a flat one, as a start for what is predicted."""
+        layers = self.config.num_hidden_layers
+        for shape in dict.fromkeys([Slimmed(layers, 0.3), Slimmed(max(1, layers // 3), 1.0)]):
+            self._afford(0)
+            folder = self.workshop.out / "shapes" / shape.name
+            started = self.workshop.start(shape)
+            try:
+                model = self.workshop.export(started, folder / "model")
+            except AlbertPlusError as error:  # a model that has not learned again may differ too much in int8
+                say(f"{shape.in_words()}: not timed ({error})")
+                continue
+            paces = self.workshop.paces(Target("shape", model, RUNTIME), folder / "paces", baseline=self.clock)
+            self._learn_pace(shape, paces)
+
+    def _learn_pace(self, shape: Slimmed, paces: Paces) -> None:
+        """Keeps the milliseconds that a text took in a shape, beside the clock."""
+        ms = self._ms(self.clock_paces) / self._ratio(paces)
+        self.paces.append(Pace(self.work.slimmed(shape), ms))
+
+    def _predicted_ms(self, shape: Slimmed) -> float:
+        return PredictedTime.fitted(self.paces).of(self.work.slimmed(shape))
+
+    def _open_log(self) -> None:
+        slowest = self._ms(self.clock_paces)
+        self.log = StudyLog(
+            self.workshop.out.parent,
+            layers=self.config.num_hidden_layers,
+            slowest=slowest,
+            fastest=_FASTEST * slowest,
+            seed=self.workshop.settings.seed,
+        )
+
+    def _slowest_ms(self) -> float:
+        """The most that a text may take, by what the budget asks."""
+        slowest = self._ms(self.clock_paces)
+        limits = [slowest]
+        if self.budget.min_speedup is not None:
+            limits.append(slowest * self._ratio(self.clock_paces) / self.budget.min_speedup)
+        if self.budget.max_latency_ms is not None:
+            limits.append(slowest * self.budget.max_latency_ms / self.clock_paces.alone_ms)
+        return 0.97 * min(limits)
+
+    def _ratio(self, paces: Paces) -> float:
+        """Times the baseline's pace at the traffic that counts."""
+        return paces.alone_ratio if self.workshop.settings.traffic == "alone" else paces.batches_ratio
+
+    def _descend(self) -> None:
+        slowest = self._ms(self.clock_paces)
+        # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
+        self.depths = self.depths[:1]
+        descent = Descent(slowest=min(slowest, self._slowest_ms() / 0.6), fastest=_FASTEST * slowest)
+        while (ms := descent.next_ms) is not None:
+            name = self._try_speed(ms)
+            if name is None:
+                descent.tell(ms, holds=False)
+                continue
+            descent.tell(ms, holds=self._holds(name))
+
+    def _holds(self, name: str) -> bool:
+        at_most = self.losses[name].at_most
+        return at_most is not None and self.budget.max_drop is not None and at_most <= self.budget.max_drop
+
+    def _try_speed(self, ms: float) -> str | None:
+        """Compares shapes that are predicted to take `ms`, and finishes the best; its name, or None where no shape is so fast."""
+        shapes = [
+            self._sized(shape)
+            for layers in self.depths
+            if (shape := shape_of_time(layers, time=ms, predicted=self._predicted_ms)) is not None
+        ]
+        begun: dict[Slimmed, float] = {}
+        for shape in shapes:
+            begun[shape] = self._begin(shape, ms=ms)
+        if not begun:
+            return None
+        best = max(begun, key=lambda shape: begun[shape])
+        known = depths(self.config.num_hidden_layers)
+        self.depths = known if len(self.depths) == 1 else around(best.layers, known)
+        for shape, worth in begun.items():
+            if shape != best:
+                self._stop(shape, worth, why=f"{best.in_words()} was better as fast")
+        self._finish(best, begun[best])
+        return best.name
+
+    def _sized(self, shape: Slimmed) -> Slimmed:
+        """The shape with embeddings as narrow as the file must be, cut from the fastest candidate that holds and has all of it: what learned
+        with less again has less to recover than what loses all at once."""
+        if self.budget.max_bytes is not None:
+            narrow = embedding_that_fits(shape, self.config, max_bytes=self.budget.max_bytes)
+            shape = replace(shape, embedding_size=narrow)
+        taught = self.workshop.taught
+        holding = [each for each in self.finished if each.name in taught and self._holds(each.name)]
+        bases = [each for each in holding if shape.can_be_cut_from(taught[each.name][0])]
+        fastest = max(bases, key=lambda each: each.speedup, default=None)
+        return shape if fastest is None else replace(shape, base=fastest.name)
+
+    def _begin(self, shape: Slimmed, *, ms: float) -> float:
+        """What a shape is worth after its first passes: its score, its sign turned where less is better."""
+        self._afford(self._learning_s(0.25))
+        self.log.begin(shape, ms=ms)
+        begun = self.workshop.begin(shape)
+        scores = self.workshop.score(Target("begun", begun, "torch"), self.workshop.out / shape.name / "begun-scores")
+        worth = self._worth(score_of(scores, self.task.metrics[0]))
+        say(f"  {shape.in_words()}: {self._said(worth)} after a quarter of its passes")
+        return worth
+
+    def _stop(self, shape: Slimmed, worth: float, *, why: str) -> None:
+        score = self._worth(worth)
+        self.log.stop(shape, score=score, why=why)
+        if shape.name not in {each.name for each in self.tried}:
+            self.tried.append(Tried(shape.name, shape.in_words(), score, why=why))
+
+    def _finish(self, shape: Slimmed, begun: float) -> None:
+        if shape.name in {each.name for each in self.tried if each.measured is not None}:
+            return
+        self._afford(self._learning_s(0.75))
+        taught = self.workshop.finish(shape)
+        folder = self.workshop.out / shape.name
+        model = self.workshop.export(taught, folder / "model")
+        paces = self.workshop.paces(Target("candidate", model, RUNTIME), folder / "paces", baseline=self.clock)
+        self._learn_pace(shape, paces)
+        tried = self._keep(shape.name, shape.in_words(), model, RUNTIME, beside_torch=None, beside_clock=paces)
+        self.gains.append(self._worth(tried.score) - begun)
+        assert tried.measured is not None
+        lost = self.losses[tried.name].points
+        self.log.finish(shape, score=tried.score, speedup=tried.measured.speedup, lost=lost)
+
+    def _keep(
+        self,
+        name: str,
+        words: str,
+        directory: Path,
+        runtime: str,
+        *,
+        beside_torch: Paces | None,
+        beside_clock: Paces | None,
+    ) -> Tried:
+        """Scores a finished candidate and says how it fares. Its speedup is that beside the clock times the clock's own over torch."""
+        shop = self.workshop
+        scores = shop.score(Target("candidate", directory, runtime), directory.parent / f"{runtime}-scores")
+        paces = beside_clock or beside_torch
+        assert paces is not None
+        speedup = self._ratio(paces) * (1.0 if beside_clock is None else self._ratio(self.clock_paces))
+        measured = Measured(
+            name=name,
+            answers=answers_of(scores, self.task),
+            speedup=speedup,
+            latency_ms=self.clock_paces.alone_ms / paces.alone_ratio if beside_clock else paces.alone_ms,
+            file_bytes=paces.file_bytes,
+        )
+        tried = Tried(name, words, score_of(scores, self.task.metrics[0]), directory, runtime, measured=measured)
+        self.tried = [each for each in self.tried if each.name != name] + [tried]
+        lost = self.losses[name] = self.judge.loss(measured.answers)
+        bound = "" if lost.at_most is None else f", with 90 % confidence at most {lost.at_most:.1f}"
+        say(
+            f"  {words}: {tried.score:.1f}, {lost.points:.1f} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
+        )
+        return tried
+
+    def _leave_early(self) -> None:
+        """Exits on the fastest shape that holds, and on the next slower one; without a limit to what is lost, on the best."""
+        holding = [each for each in self.finished if each.name in self.workshop.taught]
+        if self.budget.seeks_speed:
+            holding = [each for each in holding if self._holds(each.name)]
+        for measured in sorted(holding, key=lambda each: -each.speedup)[:2]:
+            shape, taught = self.workshop.taught[measured.name]
+            if shape.layers < 2:
+                continue
+            self._afford(self._learning_s(0.5))
+            scorer = logits_scorer_for(self.task, taught)
+            try:
+                calibrated = self.workshop.with_exits(shape, taught, scorer=scorer)
+                model = self.workshop.export(calibrated, calibrated.parent / "leaves-early", to=WITH_EXITS)
+            except AlbertPlusError as error:
+                say(f"  {shape.in_words()}, with exits: {error}")
+                continue
+            paces = self.workshop.paces(
+                Target("candidate", model, WITH_EXITS), calibrated.parent / "exit-paces", baseline=self.clock
+            )
+            name, words = f"{shape.name}-exits", f"{shape.in_words()}, leaves early"
+            self._keep(name, words, model, WITH_EXITS, beside_torch=None, beside_clock=paces)
+
+    def _follow_proposals(self) -> None:
+        """Shapes that Optuna's sampler proposes, until some in a row improve nothing. What is slower than the best that holds, or than what is
+        asked, is not tried."""
+        idle = 0
+        while idle < _IDLE:
+            before = self._best()
+            proposal = self.log.propose()
+            ms = min(proposal.ms, self._slowest_of_use())
+            shape = shape_of_time(proposal.layers, time=ms, predicted=self._predicted_ms)
+            if shape is None or self._sized(shape).name in {each.name for each in self.tried}:
+                self.log.decline("no shape of this depth takes so long, or it was tried")
+                idle += 1
+                continue
+            shape = self._sized(shape)
+            worth = self._begin(shape, ms=ms)
+            if self._is_hopeless(worth):
+                self._stop(shape, worth, why="it was not to be expected that it would hold")
+            else:
+                self._finish(shape, worth)
+            idle = 0 if self._best() != before else idle + 1
+
+    def _slowest_of_use(self) -> float:
+        """Milliseconds a text of the fastest that holds, or what the budget asks where nothing does."""
+        best = self._best()
+        if best is None or not self.budget.seeks_speed:
+            return self._slowest_ms()
+        return min(self._slowest_ms(), self._ms(self.clock_paces) * self._ratio(self.clock_paces) / best)
+
+    def _is_hopeless(self, begun: float) -> bool:
+        """Whether a shape would lose too much even with what others gained after their first passes."""
+        if self.budget.max_drop is None or not self.gains:
+            return False
+        teacher = self._worth(score_of(self.teacher_scores, self.task.metrics[0]))
+        return begun + median(self.gains) < teacher - self.budget.max_drop
+
+    def _best(self) -> float | None:
+        """The speedup of the fastest that holds; where speed is given and not sought, the least that is lost."""
+        if self.budget.seeks_speed:
+            return max((each.speedup for each in self.finished if self._holds(each.name)), default=None)
+        return max(
+            (-self.losses[each.name].points for each in self.finished if affords(each, self.budget)), default=None
+        )
+
+    def _afford(self, seconds: float) -> None:
+        """Ends the search where a step would take longer than what is left."""
+        if self.workshop.spent_s + seconds > self.time_budget_s:
+            raise OutOfTime
+
+    def _learning_s(self, share: float) -> float:
+        """What a share of a candidate's passes has taken so far, in the mean."""
+        taken = [record for record in self.workshop.records if record.stage == "distill"]
+        passes = sum(float(record.settings.get("epochs", 0)) for record in taken)
+        return 0.0 if not passes else share * self.workshop.epochs * sum(record.seconds for record in taken) / passes
+
+    def _worth(self, score: float) -> float:
+        return -score if self.task.is_scored_by_error else score
+
+    def _said(self, worth: float) -> str:
+        return f"{self._worth(worth):.1f}"
+
+
+def answers_of(scores: Scores, task: object) -> Sample:
+    """What the first row of a document says of its rows."""
+    row = scores.rows[0]
+    return sample(row.runs, scores.references[row.task], task)  # type: ignore[arg-type]
+
+
+def score_of(scores: Scores, metric: str) -> float:
+    """The score of the first row of a document; below all others where it is undefined."""
+    value = scores.rows[0].metrics[metric]
+    return float("-inf") if value is None else value

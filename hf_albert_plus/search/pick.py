@@ -1,0 +1,155 @@
+"""The choice among candidates, on rows that judge them: what each loses with confidence, and what the choice itself is worth on rows that it
+was not made on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from hf_albert_plus.eval.resampling import Sample, drawn_differences
+from hf_albert_plus.tasks.task import Task
+
+from .settings import Budget
+
+CONFIDENCE = 0.9
+# Tried one after the other until the choice holds on rows that it was not made on.
+_STRICTER = (0.9, 0.95, 0.98, 0.995)
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A candidate that is finished.
+
+    Attributes:
+        name: its directory's.
+        answers: what it says of the rows.
+        speedup: over the teacher in torch fp32.
+        latency_ms: median of one text at a time.
+        file_bytes: of the exported file.
+    """
+
+    name: str
+    answers: Sample
+    speedup: float
+    latency_ms: float
+    file_bytes: int
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a candidate loses against its teacher.
+
+    Attributes:
+        points: of the two scores, above zero where the candidate is worse.
+        at_most: what it loses with the confidence that was asked for; None where it is undefined.
+    """
+
+    points: float
+    at_most: float | None
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What was chosen.
+
+    Attributes:
+        name: of the candidate; None where none keeps within the budget.
+        confidence: with which it does, on the rows that chose it.
+        expected_loss: points that picks of this rule lose on rows that did not choose them; None without a pick.
+        losses: name -> what each candidate loses.
+    """
+
+    name: str | None
+    confidence: float
+    expected_loss: float | None
+    losses: dict[str, Loss]
+
+
+class Judge:
+    """Judges candidates of a task against their teacher.
+
+    Args:
+        teacher: what the teacher says of the rows.
+        seed: of the draws and folds.
+    """
+
+    def __init__(self, task: Task, teacher: Sample, *, seed: int):
+        self.task, self.teacher, self.seed = task, teacher, seed
+        rows = len(teacher.labels)
+        order = numpy.random.default_rng(seed).permutation(rows)
+        self.folds = [numpy.sort(part) for part in numpy.array_split(order, _FOLDS)] if rows >= 2 * _FOLDS else []
+
+    def loss(self, answers: Sample, *, confidence: float = CONFIDENCE, rows: numpy.ndarray | None = None) -> Loss:
+        """What is lost on the rows, and the bound of its one-sided bootstrap interval, both models drawn together."""
+        ours, theirs = (_of_rows(each, rows) for each in (answers, self.teacher))
+        found = drawn_differences(ours, theirs, self.task, seed=self.seed)
+        sign = 1 if self.task.is_scored_by_error else -1
+        if found is None:
+            return Loss(numpy.nan, None)
+        return Loss(sign * found.points, float(numpy.quantile(sign * found.draws, confidence)))
+
+    def choose(self, candidates: Sequence[Measured], budget: Budget) -> Pick:
+        """The pick, at the mildest confidence whose picks hold the budget on folds that they were not made on.
+
+        The choice among many candidates is what overfits: each fold is judged by the pick of the others, so the loss that is expected
+        has the choice in it, however many were tried.
+        """
+        losses = {each.name: self.loss(each.answers) for each in candidates}
+        affordable = [each for each in candidates if affords(each, budget)]
+        for confidence in _STRICTER:
+            chosen = self._chosen(affordable, budget, confidence=confidence)
+            if chosen is None:
+                break
+            expected = self._expected_loss(affordable, budget, confidence=confidence)
+            if budget.max_drop is None or expected <= budget.max_drop:
+                return Pick(chosen.name, confidence, round(expected, 4), losses)
+        return Pick(None, CONFIDENCE, None, losses)
+
+    def _chosen(
+        self, candidates: Sequence[Measured], budget: Budget, *, confidence: float, rows: numpy.ndarray | None = None
+    ) -> Measured | None:
+        """The fastest that loses no more than it may; without such a limit the one that loses least."""
+        losses = {each.name: self.loss(each.answers, confidence=confidence, rows=rows) for each in candidates}
+        if not budget.seeks_speed:
+            return min(candidates, key=lambda each: (losses[each.name].points, -each.speedup), default=None)
+        assert budget.max_drop is not None
+        holding = [each for each in candidates if _holds(losses[each.name], budget.max_drop)]
+        return max(holding, key=lambda each: each.speedup, default=None)
+
+    def _expected_loss(self, candidates: Sequence[Measured], budget: Budget, *, confidence: float) -> float:
+        """What is lost where each fold is answered by the pick of the other folds, and by the teacher where they have none."""
+        said = Sample(*(None if part is None else part.copy() for part in _parts(self.teacher)))  # type: ignore[arg-type]
+        for fold in self.folds:
+            others = numpy.setdiff1d(numpy.arange(len(said.labels)), fold)
+            chosen = self._chosen(candidates, budget, confidence=confidence, rows=others)
+            if chosen is None:
+                continue
+            for ours, theirs in zip(_parts(said)[::2], _parts(chosen.answers)[::2], strict=True):
+                if ours is not None and theirs is not None:
+                    ours[:, fold] = theirs[:, fold]
+        return self.loss(said).points
+
+
+def _holds(loss: Loss, max_drop: float) -> bool:
+    return loss.at_most is not None and loss.at_most <= max_drop
+
+
+def affords(candidate: Measured, budget: Budget) -> bool:
+    """Whether a candidate is as fast and as small as is asked."""
+    return (
+        (budget.min_speedup is None or candidate.speedup >= budget.min_speedup)
+        and (budget.max_latency_ms is None or candidate.latency_ms <= budget.max_latency_ms)
+        and (budget.max_bytes is None or candidate.file_bytes <= budget.max_bytes)
+    )
+
+
+def _parts(sample: Sample) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
+    return sample.predicted, sample.labels, sample.logits
+
+
+def _of_rows(sample: Sample, rows: numpy.ndarray | None) -> Sample:
+    if rows is None:
+        return sample
+    predicted, labels, logits = _parts(sample)
+    return Sample(predicted[:, rows], labels[rows], None if logits is None else logits[:, rows])

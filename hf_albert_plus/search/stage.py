@@ -1,0 +1,223 @@
+"""The whole of `albert-plus compress`: a teacher, data and a budget in; a search; the pick, exported, and a report out."""
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hf_albert_plus.eval.floor.stage import floor
+from hf_albert_plus.eval.latency.bench import LATENCY, bench
+from hf_albert_plus.eval.load.traffic import Traffic
+from hf_albert_plus.eval.measured_documents import read_latency, read_scores
+from hf_albert_plus.eval.reporting.cards import read_facts, write_card
+from hf_albert_plus.eval.reporting.stage import report
+from hf_albert_plus.eval.reporting.table import Table, build_table
+from hf_albert_plus.eval.scoring import SCORES, score
+from hf_albert_plus.eval.settings import BenchSettings, EvalSettings
+from hf_albert_plus.eval.targets import Target
+
+from ..config_files import load_config
+from ..configuration_albert_plus import AlbertPlusConfig
+from ..conversion.families import CONVERTIBLE
+from ..conversion.stage import convert
+from ..errors import InvalidInput
+from ..records.progress import say
+from ..records.stage import discard
+from ..tasks.task import Task
+from ..training.adoption import adopt, is_trained_for
+from ..training.finetuning import finetune
+from ..training.settings import TrainSettings
+from .finalists import finalists_of, nearest
+from .frontier import write_frontier
+from .hunt import TEACHER, Hunt, Tried
+from .pick import Pick
+from .set_aside import set_aside
+from .settings import CompressSettings
+from .workshop import Workshop
+
+PICK = "pick"
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """What came out of a search.
+
+    Attributes:
+        pick: what was chosen.
+        directory: of the pick, exported; None without one.
+        runtime: that runs it.
+        table: the finalists beside the teacher and the floor; None where the search was stopped by Ctrl-C.
+        hunt: the search with all that was tried.
+    """
+
+    pick: Pick
+    directory: Path | None
+    runtime: str | None
+    table: Table | None
+    hunt: Hunt
+
+
+def compress(
+    teacher: str,
+    *,
+    data: str,
+    task: Task,
+    out: Path,
+    settings: CompressSettings,
+    threads: int | None = None,
+) -> Compressed:
+    """Finds the smallest and fastest form of a classifier that keeps within a budget (`search`), measures the finalists in turns, and
+    writes the report.
+
+    Args:
+        out: gets what `search` makes, and `finals`, `pick`, `compress.html`, `compress.md` and `compress.json`.
+    """
+    return _conclude(search(teacher, data=data, task=task, out=out, settings=settings, threads=threads), out=out)
+
+
+def search(
+    teacher: str,
+    *,
+    data: str,
+    task: Task,
+    out: Path,
+    settings: CompressSettings,
+    threads: int | None = None,
+) -> Hunt:
+    """Tries candidates. The same call goes on where one was stopped; with a larger time budget it goes on searching.
+
+    Args:
+        teacher: directory or Hub id of a classifier of the task, or of an encoder, which is fine-tuned first.
+        data: as of every verb; its validation split judges, and no candidate learns from it.
+        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`.
+
+    Raises:
+        InvalidInput: a teacher or data that cannot be compressed, found before anything is trained.
+    """
+    trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)
+    whole = _whole(trained, out / "whole")
+    rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
+    shop = Workshop(
+        teacher=trained,
+        whole=whole,
+        data=data,
+        task=task,
+        rows=rows,
+        depth=load_config(whole, option="TEACHER").num_hidden_layers,
+        out=out / "trials",
+        settings=settings,
+        threads=threads,
+        records=[divided],
+    )
+    teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
+    hunt = Hunt(shop, settings.budget, settings.time_budget, teacher_scores)
+    hunt.run()
+    if not hunt.finished:
+        raise InvalidInput(
+            "a search must not be stopped before its first candidate, the teacher in int8",
+            got="Ctrl-C",
+            repair="give the same command again: it goes on",
+        )
+    return hunt
+
+
+def picked_student(hunt: Hunt) -> tuple[Tried, Path]:
+    """The pick, or what comes nearest, and the directory of its weights before it was exported."""
+    pick = hunt.judge.choose(hunt.finished, hunt.budget)
+    name = pick.name or nearest(hunt, pick)[0].name
+    (tried,) = (each for each in hunt.tried if each.name == name)
+    return tried, hunt.workshop.taught[name][1] if name in hunt.workshop.taught else hunt.workshop.teacher
+
+
+def _teacher(source: str, *, data: str, task: Task, out: Path, settings: CompressSettings) -> Path:
+    """The classifier that is to be compressed: as it is, or fine-tuned from an encoder."""
+    output, config = out / TEACHER, load_config(source, option="TEACHER")
+    if config.model_type not in CONVERTIBLE:
+        raise InvalidInput(
+            f"TEACHER must be of one of the architectures {', '.join(CONVERTIBLE)}, whose parts can be removed",
+            got=f"{config.model_type} in {source}",
+            repair="distil it into a student instead: albert-plus distill, or albert-plus run",
+        )
+    if is_trained_for(config, task, alone=True):
+        adopt(source, task=task, output=output, max_length=settings.max_length)
+        return output
+    training = TrainSettings(
+        epochs=task.epochs,
+        batch_size=task.batch_size,
+        max_length=settings.max_length,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+    say(f"{source} is no classifier of {task.name} yet: it is fine-tuned first")
+    finetune(source, data=data, task=task, output=output, settings=training, pooling=settings.pooling)
+    return output
+
+
+def _whole(teacher: Path, output: Path) -> Path:
+    """The teacher as an ALBERT-plus model, whose parts can be removed."""
+    if load_config(teacher, option="TEACHER").model_type == AlbertPlusConfig.model_type:
+        return teacher
+    convert(str(teacher), output=output)
+    return output
+
+
+def _conclude(hunt: Hunt, *, out: Path) -> Compressed:
+    """Chooses and exports the pick, measures the finalists in turns unless somebody waits for an end, and writes the report."""
+    pick = hunt.judge.choose(hunt.finished, hunt.budget)
+    finalists = finalists_of(hunt, pick)
+    chosen = next((each for each in finalists if each.name == pick.name), None)
+    table, folder = None, out / "finals" / _digest([f"{each.name} {each.runtime}" for each in finalists])
+    if not hunt.is_stopped:
+        table = _measure(hunt, finalists, folder)
+    directory = None
+    if chosen is not None and chosen.directory is not None:
+        directory = _place(chosen.directory, out / PICK)
+    else:
+        discard(out / PICK)
+    write_frontier(hunt, pick, out=out, report=None if table is None else folder / "report")
+    return Compressed(pick, directory, None if chosen is None else chosen.runtime, table, hunt)
+
+
+def _measure(hunt: Hunt, finalists: list[Tried], folder: Path) -> Table:
+    """Scores the finalists and the floor on every split, times them beside the teacher in turns, and writes their report and cards."""
+    shop = hunt.workshop
+    length = shop.settings.max_length
+    targets = [Target(TEACHER, shop.teacher, "torch")]
+    targets += [
+        Target(each.name, each.directory, each.runtime) for each in finalists if each.directory and each.runtime
+    ]
+    on: dict[str, Any] = {"data": shop.data, "task": shop.task}
+    score(targets, **on, output=folder / "scores", settings=EvalSettings(max_length=length), threads=shop.threads)
+    floor(**on, teacher=str(shop.teacher), output=folder / "floor")
+    bench(
+        targets,
+        output=folder / "latency",
+        baseline=targets[0],
+        traffic=Traffic(shop.data, shop.task, max_length=length),
+        scenarios=("single-stream", "offline"),
+        settings=BenchSettings(max_length=length),
+        threads=shop.threads,
+    )
+    scores, latency = [folder / name / SCORES for name in ("scores", "floor")], folder / "latency" / LATENCY
+    title = f"{shop.task.name}, compressed"
+    report(scores, bench=latency, output=folder / "report", title=title, data_name=Path(shop.data).name)
+    for each in finalists:
+        card = folder / "report" / "cards" / f"{each.name}-{shop.task.name}.json"
+        if each.directory is not None:
+            write_card(each.directory, read_facts(card))
+    return build_table([read_scores(path) for path in scores], read_latency(latency))
+
+
+def _digest(names: list[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
+
+
+def _place(source: Path, output: Path) -> Path:
+    """The pick under a name that stays; what stood there of an earlier run makes room."""
+    temporary = output.with_name(f".{output.name}.new")
+    discard(temporary)
+    shutil.copytree(source, temporary)
+    discard(output)
+    temporary.rename(output)
+    return output

@@ -1,0 +1,189 @@
+"""What makes and measures candidates: each step is a stage of this package with a directory and a record of its own, so that a search that was
+stopped goes on where it was, and every candidate can be made again by its commands."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hf_albert_plus.eval.measured_documents import Scores, read_scores
+from hf_albert_plus.eval.scoring import SCORES, score
+from hf_albert_plus.eval.settings import EvalSettings
+from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.export.stage import export
+
+from ..compression.exits.stage import calibrate_exits
+from ..compression.pruning import prune
+from ..compression.settings import CalibrateSettings, PruneSettings
+from ..conversion.stage import convert
+from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
+from ..distillation.stage import distill
+from ..records.record import Record
+from ..tasks.task import Task
+from .paces import Paces, measure_paces
+from .set_aside import DividedRows
+from .settings import CompressSettings
+from .shapes import Slimmed
+
+RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
+# Of a candidate's passes, those after which the shapes of one speed are compared.
+_FIRST_SHARE = 0.25
+# Exits learn in a pass or two; the encoder below them stays as it is.
+_EXITS_EPOCHS, _EXITS_RATE = 2.0, 1e-3
+# Points that leaving early may lose on the rows that are set aside.
+_EXITS_DROP = 0.1
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """The teacher, the data and the settings that all candidates share.
+
+    Attributes:
+        teacher: directory of the classifier.
+        whole: the same as an ALBERT-plus model, which candidates start from.
+        data, task: whose validation rows judge.
+        rows: what candidates learn from, and what thresholds are found on.
+        depth: layers of the teacher.
+        out: where the candidates' directories are made.
+        records: of every stage that was run or found done, in their order.
+        taught: name -> shape and directory of each candidate that was finished.
+    """
+
+    teacher: Path
+    whole: Path
+    data: str
+    task: Task
+    rows: DividedRows
+    depth: int
+    out: Path
+    settings: CompressSettings
+    threads: int | None
+    records: list[Record] = field(default_factory=list)
+    taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that all stages took, in whichever run they were made."""
+        return sum(record.seconds for record in self.records)
+
+    @property
+    def epochs(self) -> float:
+        """Passes of a candidate over the data."""
+        return 1.5 * self.task.epochs if self.settings.epochs is None else self.settings.epochs
+
+    def start(self, shape: Slimmed) -> Path:
+        """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
+        directory = self.out / shape.name
+        base, source = (Slimmed(self.depth, 1.0), self.whole) if shape.base is None else self.taught[shape.base]
+        if shape.layers < base.layers or shape.width < base.width:
+            settings = PruneSettings(
+                heads=round(1 - shape.heads / base.heads, 4),
+                columns=round(1 - shape.width / base.width, 4),
+                depth=None if shape.layers == base.layers else shape.layers,
+                epochs=1,
+                batch_size=self.task.batch_size,
+                max_length=self.settings.max_length,
+                seed=self.settings.seed,
+            )
+            cut, data = directory / "cut", str(self.rows.data)
+            self._done(prune(str(source), data=data, task=self.rows.task, output=cut, settings=settings))
+            source = cut
+        if shape.embedding_size == base.embedding_size:
+            return source
+        narrow = directory / "narrow"
+        self._done(convert(str(source), output=narrow, overrides={"embedding_size": shape.embedding_size}))
+        return narrow
+
+    def begin(self, shape: Slimmed) -> Path:
+        """A candidate after its first quarter, by which it is compared with others."""
+        return self._learn(self.start(shape), self.out / shape.name / "begun", share=_FIRST_SHARE)
+
+    def finish(self, shape: Slimmed) -> Path:
+        """A candidate that learned all that it is given."""
+        begun = self.out / shape.name / "begun"
+        taught = self._learn(begun, self.out / shape.name / "taught", share=1 - _FIRST_SHARE)
+        self.taught[shape.name] = (shape, taught)
+        return taught
+
+    def _learn(self, student: Path, output: Path, *, share: float) -> Path:
+        method = DistilSettings(
+            method=DEFAULT,
+            student=StudentSettings(student=str(student)),
+            epochs=share * self.epochs,
+            learning_rate=self.settings.learning_rate,
+        )
+        return self._distil(method, output)
+
+    def _distil(self, method: DistilSettings, output: Path) -> Path:
+        training = PhaseTraining(
+            batch_size=self.task.batch_size,
+            max_length=self.settings.max_length,
+            seed=self.settings.seed,
+            precision=self.settings.precision,
+        )
+        record = distill(
+            str(self.teacher),
+            data=str(self.rows.data),
+            task=self.rows.task,
+            output=output,
+            settings=training,
+            method=method,
+        )
+        self._done(record)
+        return output
+
+    def with_exits(self, shape: Slimmed, taught: Path, *, scorer: Callable[[Any, list[Any]], float]) -> Path:
+        """A candidate whose texts leave early, by a threshold of the rows that are set aside."""
+        directory = self.out / shape.name
+        method = DistilSettings(
+            method="fastbert",
+            phases="exits",
+            student=StudentSettings(student=str(taught)),
+            epochs=_EXITS_EPOCHS if self.task.epochs > _EXITS_EPOCHS else self.task.epochs,
+            learning_rate=_EXITS_RATE,
+        )
+        exits = self._distil(method, directory / "exits")
+        settings = CalibrateSettings(max_drop=_EXITS_DROP, max_length=self.settings.max_length, seed=self.settings.seed)
+        if self.task.is_regression:
+            settings = replace(settings, criterion="patience")
+        calibrated = directory / "calibrated"
+        self._done(
+            calibrate_exits(
+                exits,
+                data=str(self.rows.data),
+                task=self.rows.task,
+                output=calibrated,
+                settings=settings,
+                score=scorer,
+            )
+        )
+        return calibrated
+
+    def export(self, trained: Path, output: Path, *, to: str = RUNTIME) -> Path:
+        self._done(export(trained, to=[to], output=output))
+        return output
+
+    def score(self, target: Target, output: Path) -> Scores:
+        """What a target says of the rows that judge, and its scores."""
+        settings = EvalSettings(max_length=self.settings.max_length)
+        self._done(
+            score([target], data=self.data, task=self.task, output=output, settings=settings, threads=self.threads)
+        )
+        return read_scores(output / SCORES)
+
+    def paces(self, target: Target, output: Path, *, baseline: Target) -> Paces:
+        """How fast a target is beside another one, on the rows that judge."""
+        paces, record = measure_paces(
+            target,
+            baseline,
+            data=self.data,
+            task=self.task,
+            max_length=self.settings.max_length,
+            output=output,
+            threads=self.threads,
+        )
+        self._done(record)
+        return paces
+
+    def _done(self, record: Record) -> None:
+        self.records.append(record)

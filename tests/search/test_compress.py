@@ -1,0 +1,150 @@
+"""Searches from end to end on tiny models: what they leave, that they go on where they were stopped, and that their commands make what they made."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import optuna
+import pytest
+from transformers import MPNetConfig, MPNetModel
+
+from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.records.record import fingerprint
+from hf_albert_plus.search import workshop
+from hf_albert_plus.search.settings import CompressSettings
+from hf_albert_plus.search.stage import compress, picked_student, search
+from hf_albert_plus.tasks.glue import get_task
+from tests.support.command_line import invoke
+
+QUICK = ("--epochs", "0.4", "--max-length", "32", "--precision", "fp32")
+
+
+def settings(**given):
+    return CompressSettings(**{"epochs": 0.4, "max_length": 32, "precision": "fp32", "time_budget": 600.0, **given})
+
+
+def run(teacher, data, out, **given):
+    return compress(str(teacher), data=str(data), task=get_task("sst2"), out=out, settings=settings(**given))
+
+
+@pytest.mark.slow
+def test_a_search(teachers, data_dir, tmp_path, short_benches, monkeypatch):
+    out = tmp_path / "out"
+    first = invoke("compress", teachers / "sst2", "--data", data_dir, "--task", "sst2", "--time-budget", "1s", *QUICK, "--out", out)  # fmt: skip
+    assert "out/pick:onnx-int8" in first.stdout
+    # A larger budget goes on, and what was made is not made again.
+    before = {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}
+    found = run(teachers / "sst2", data_dir, out)
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}.items()
+    assert found.directory == out / "pick"
+    Engine.load(out / "pick", found.runtime)
+    assert (out / "pick" / "README.md").is_file()
+
+    document = json.loads((out / "compress.json").read_text())
+    done = [each for each in document["candidates"] if each["stopped"] is None]
+    assert document["pick"] in {each["name"] for each in done}
+    assert any(each["stopped"] for each in document["candidates"])
+    page = (out / "compress.html").read_text()
+    for each in document["candidates"]:
+        assert f'id="{each["name"]}"' in page
+    assert set(re.findall(r'xlink:href="#([^"]+)"', page)) >= {each["name"] for each in done}
+    study = optuna.load_study(study_name="albert-plus compress", storage=f"sqlite:///{out / 'optuna.db'}")
+    named = {trial.user_attrs["name"]: trial for trial in study.trials if "name" in trial.user_attrs}
+    taught = [each for each in done if each["name"] in named]
+    assert taught
+    for each in taught:
+        assert named[each["name"]].values[0] == pytest.approx(each["score"])
+
+    # The same call finds all of it done.
+    def refuse(*args, **kwargs):
+        raise AssertionError("a finished stage is done again")
+
+    monkeypatch.setattr("hf_albert_plus.records.stage._prepare", refuse)
+    again = run(teachers / "sst2", data_dir, out)
+    assert json.loads((out / "compress.json").read_text()) == document
+    picked, directory = picked_student(again.hunt)
+    assert picked.name == document["pick"]
+    assert (directory / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path, short_benches):
+    out = tmp_path / "out"
+    found = run(teachers / "sst2", data_dir, out, exits=False)
+    name = next(each.name for each in found.hunt.tried if each.name != "teacher" and each.measured is not None)
+    page = (out / "compress.html").read_text()
+    commands = [
+        line for line in re.findall(r"albert-plus [^<\n]+", page) if f"trials/{name}/" in line.split("--out ")[-1]
+    ]
+    assert [shlex.split(line)[1] for line in commands] == ["prune", "distill", "distill", "export"]
+    for number, line in enumerate(commands):
+        words = shlex.split(line.replace("&#39;", "'").replace("&#34;", '"'))[1:]
+        made = tmp_path / f"again-{number}"
+        source, words[-1] = words[-1], made
+        invoke(*words, *(("--precision", "fp32") if words[0] == "distill" else ()))
+        if words[0] != "export":
+            assert (made / "model.safetensors").read_bytes() == (out.parent / source / "model.safetensors").read_bytes()
+        else:
+            graph = "onnx/model_int8.onnx"
+            assert (made / graph).read_bytes() == (out.parent / source / graph).read_bytes()
+    assert fingerprint(out / "pick")
+
+
+def started(teacher, data, out):
+    command = [sys.executable, "-m", "hf_albert_plus", "compress", teacher, "--data", data, "--task", "sst2", *QUICK, "--threads", "1", "--out", out]  # fmt: skip
+    return subprocess.Popen(
+        list(map(str, command)), stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    )
+
+
+def wait_for(process, words):
+    said = ""
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path):
+    """By kill -9 it goes on where it was; by Ctrl-C it ends with the best until then."""
+    out = tmp_path / "out"
+    with started(teachers / "sst2", data_dir, out) as process:
+        wait_for(process, "after a quarter of its passes")
+        time.sleep(0.3)
+        process.send_signal(how)
+        process.stderr.read()
+        process.wait(timeout=60)
+    if how == signal.SIGINT:
+        assert process.returncode == 0
+        assert json.loads((out / "compress.json").read_text())["ended"] == "it was stopped"
+        assert (out / "pick").is_dir()
+        return
+    assert process.returncode != 0
+    before = {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}
+    assert any(path.parent.name == "begun" for path in before)
+    search(str(teachers / "sst2"), data=str(data_dir), task=get_task("sst2"), out=out, settings=settings(), threads=1)
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}.items()
+
+
+def test_a_family_whose_parts_cannot_be_removed(data_dir, tmp_path, tokenizer_dir):
+    MPNetModel(MPNetConfig(vocab_size=99, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)).save_pretrained(tmp_path / "m")  # fmt: skip
+    with pytest.raises(InvalidInput, match="TEACHER must be of one of the architectures .*, got mpnet"):
+        run(tmp_path / "m", data_dir, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_where_a_search_is_interrupted_before_anything(teachers, data_dir, tmp_path, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workshop, "export", stop)
+    with pytest.raises(InvalidInput, match="must not be stopped before its first candidate"):
+        run(teachers / "sst2", data_dir, tmp_path / "out")

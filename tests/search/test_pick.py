@@ -1,0 +1,118 @@
+"""The choice among candidates: losses against scikit-learn and a bootstrap written out, the choice by hand, and what choosing among many costs,
+by simulation."""
+
+import numpy
+import pytest
+from sklearn.metrics import accuracy_score
+
+from hf_albert_plus.eval.resampling import Sample
+from hf_albert_plus.search.pick import Judge, Measured
+from hf_albert_plus.search.settings import Budget
+from hf_albert_plus.tasks.glue import get_task
+
+TASK = get_task("sst2")
+LABELS = numpy.random.default_rng(0).integers(0, 2, size=600)
+
+
+def answers(labels, *, right, seed):
+    """Predictions of which each is right with this probability."""
+    random = numpy.random.default_rng(seed)
+    wrong = random.random(len(labels)) >= right
+    return Sample(numpy.where(wrong, 1 - labels, labels)[None], labels)
+
+
+def candidate(name, said, *, speedup, latency_ms=1.0, file_bytes=1_000_000):
+    return Measured(name, said, speedup, latency_ms, file_bytes)
+
+
+def test_what_is_lost_and_its_bound():
+    teacher, student = answers(LABELS, right=0.9, seed=1), answers(LABELS, right=0.87, seed=2)
+    loss = Judge(TASK, teacher, seed=0).loss(student)
+    scores = [100 * accuracy_score(LABELS, each.predicted[0]) for each in (teacher, student)]
+    assert loss.points == pytest.approx(scores[0] - scores[1])
+    random, drops = numpy.random.default_rng(99), []
+    for _ in range(4000):  # rows are drawn one by one
+        rows = random.integers(len(LABELS), size=len(LABELS))
+        drops.append(
+            100
+            * (
+                numpy.mean(teacher.predicted[0][rows] == LABELS[rows])
+                - numpy.mean(student.predicted[0][rows] == LABELS[rows])
+            )
+        )
+    assert loss.at_most == pytest.approx(numpy.quantile(drops, 0.9), abs=0.25)
+
+
+def test_an_error_is_lost_when_it_grows():
+    task = get_task("stsb").measured_by("rmse")
+    labels = numpy.linspace(0, 5, 50)
+    teacher = Sample((labels + 0.1)[None], labels)
+    loss = Judge(task, teacher, seed=0).loss(Sample((labels + 0.4)[None], labels))
+    assert loss.points == pytest.approx(0.3)
+    assert loss.at_most == pytest.approx(0.3)
+
+
+def test_the_fastest_that_holds_is_picked():
+    teacher = answers(LABELS, right=0.9, seed=1)
+    worse = Sample(teacher.predicted.copy(), LABELS)
+    worse.predicted[0, :60] = 1 - LABELS[:60]
+    found = [
+        candidate("same", teacher, speedup=4),
+        candidate("same, faster", teacher, speedup=8),
+        candidate("worse", worse, speedup=30),
+    ]
+    pick = Judge(TASK, teacher, seed=0).choose(found, Budget(max_drop=1.0))
+    assert (pick.name, pick.confidence, pick.expected_loss) == ("same, faster", 0.9, 0.0)
+    assert pick.losses["worse"].points > 5
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (Budget(max_drop=1.0, min_speedup=9), None),
+        (Budget(min_speedup=5), "good"),
+        (Budget(min_speedup=20), "poor"),
+        (Budget(max_latency_ms=0.5), "poor"),
+        (Budget(max_bytes=500_000), "poor"),
+        (Budget(min_speedup=100), None),
+    ],
+)
+def test_what_is_asked_for(budget, expected):
+    teacher, poor = answers(LABELS, right=0.9, seed=1), answers(LABELS, right=0.6, seed=3)
+    found = [
+        candidate("good", teacher, speedup=8),
+        candidate("poor", poor, speedup=30, latency_ms=0.3, file_bytes=400_000),
+    ]
+    assert Judge(TASK, teacher, seed=0).choose(found, budget).name == expected
+
+
+def test_choosing_among_many_is_paid_for():
+    """Forty candidates that truly lose two points each: the luckiest seems to lose less on the rows that chose it, and what is expected of the
+    choice says so."""
+    seen, expected = [], []
+    for seed in range(6):
+        labels = numpy.random.default_rng(1000 + seed).integers(0, 2, size=400)
+        teacher = answers(labels, right=0.9, seed=2000 + seed)
+        many = [candidate(str(k), answers(labels, right=0.88, seed=100 * seed + k), speedup=k + 1) for k in range(40)]
+        judge = Judge(TASK, teacher, seed=seed)
+        # The speed is given, so that the one that loses least is picked.
+        pick = judge.choose(many, Budget(min_speedup=1))
+        seen.append(pick.losses[pick.name].points)
+        expected.append(pick.expected_loss)
+    assert numpy.mean(seen) < 0
+    assert numpy.mean(expected) == pytest.approx(2, abs=1.0)
+
+
+def test_budgets_are_kept_on_other_rows():
+    """A candidate that truly loses more than it may is picked in one of ten cases at the most."""
+    wrong = 0
+    for seed in range(40):
+        labels = numpy.random.default_rng(seed).integers(0, 2, size=500)
+        said = answers(labels, right=0.95, seed=5000 + seed)
+        student = Sample(said.predicted.copy(), labels)
+        # Of what the teacher says, 1.2 points are lost in the mean.
+        lost = numpy.random.default_rng(9000 + seed).random(500) < 0.012 / 0.95
+        student.predicted[0, lost] = 1 - labels[lost]
+        pick = Judge(TASK, said, seed=seed).choose([candidate("student", student, speedup=9)], Budget(max_drop=1.0))
+        wrong += pick.name == "student"
+    assert wrong <= 7  # of a binomial with 40 and a tenth, the 95th percentile
