@@ -109,7 +109,7 @@ class CompressSettings:
         ),
     ] = 3600.0
     epochs: Annotated[
-        float | None, Option("Passes over the data that a candidate learns. Default: half more than the task's own.")
+        float | None, Option("Passes over the data that a candidate learns. Default: the task's own.")
     ] = None
     learning_rate: Annotated[float, Option("Peak learning rate of candidates.")] = 1e-4
     exits: Annotated[bool, Option("Also let texts leave early from what is best without.")] = True

@@ -69,7 +69,7 @@ class Workshop:
     @property
     def epochs(self) -> float:
         """Passes of a candidate over the data."""
-        return 1.5 * self.task.epochs if self.settings.epochs is None else self.settings.epochs
+        return self.task.epochs if self.settings.epochs is None else self.settings.epochs
 
     def start(self, shape: Slimmed) -> Path:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
