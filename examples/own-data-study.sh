@@ -1,5 +1,5 @@
 #!/bin/bash
-# What data of one's own give with default settings (docs/results/own-data.md): `albert-plus run` on each set, a seed at a time, and beside
+# What data of one's own give (docs/results/own-data.md): `albert-plus run` on each set, a seed at a time, and beside
 # it a plain fine-tuning by transformers' Trainer. What is there already is not made again, so it may be stopped and started at will.
 # SEEDS names the seeds, MAX_LENGTH the longest text in tokens. Each DATA is a folder with a training and a test split.
 #
@@ -15,7 +15,7 @@ for data in "${@:3}"; do
     targets=() floors=() times=()
     for seed in ${SEEDS-42}; do
         run=$out/runs/$name-$seed plain=$out/plain/$name-$seed
-        albert-plus run --teacher "$encoder" --data "$data" --max-length "$length" --seed "$seed" --stop-after eval --out "$run"
+        albert-plus run --teacher "$encoder" --data "$data" --max-length "$length" --seed "$seed" --student third --stop-after eval --out "$run"
         if [ ! -f "$plain/task.json" ]; then python "$here/plain_trainer.py" "$encoder" "$data" "$plain" "$seed" "$length"; fi
         task=$(basename "$run"/floor/*)  # another name than the data's where GLUE has a task of that name
         targets+=("plain=$plain")
