@@ -28,6 +28,8 @@ from .shapes import Slimmed
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 _FIRST_SHARE = 0.25
+# Training examples that layers, heads and columns are ranked by.
+_RANKED_BY = 1024
 # Exits learn in a pass or two; the encoder below them stays as it is.
 _EXITS_EPOCHS, _EXITS_RATE = 2.0, 1e-3
 # Points that leaving early may lose on the rows that are set aside.
@@ -80,6 +82,7 @@ class Workshop:
                 heads=round(1 - shape.heads / base.heads, 4),
                 columns=round(1 - shape.width / base.width, 4),
                 depth=None if shape.layers == base.layers else shape.layers,
+                examples=_RANKED_BY,
                 epochs=1,
                 batch_size=self.task.batch_size,
                 max_length=self.settings.max_length,
