@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+from threadpoolctl import threadpool_limits
 
 from hf_albert_plus.checkpoints import has_tokenizer
 from hf_albert_plus.errors import InvalidInput
@@ -30,12 +31,13 @@ _ROUNDS = 3
 _PACE = "text to answer"
 
 
-def floor(*, data: str, task: Task, output: Path, teacher: str | None = None) -> Record:
+def floor(*, data: str, task: Task, output: Path, teacher: str | None = None, threads: int | None = None) -> Record:
     """Builds, scores and times the floor of a task: `tf-idf/`, `static/` where there is a teacher, and `scores.json`.
 
     Args:
         data: a task's data, with training and evaluation splits.
         teacher: directory or Hub id of the encoder that static embeddings are made of.
+        threads: that products are computed with; None for one a core.
 
     Raises:
         InvalidInput: data without training rows, or a teacher without a tokenizer.
@@ -55,13 +57,14 @@ def floor(*, data: str, task: Task, output: Path, teacher: str | None = None) ->
                 _scored(opened, directory / kind, output / kind, split, task, name) for name, split in splits.items()
             ]
         references = {name: numpy.asarray(split["label"]) for name, split in splits.items()}
-        document = scores_document(task, data, references, rows, max_length=None, threads=None)
+        document = scores_document(task, data, references, rows, max_length=None, threads=threads)
         write_json(directory / SCORES, to_json(document))
         return {f"{row.label} {row.task}": row.metrics for row in rows}
 
     parents = {"data": data_parent(data, task), **({} if teacher is None else {"teacher": parent(teacher)})}
-    settings = {**task.settings, "kinds": kinds, "format": FORMAT}
-    return run_stage("floor", output, settings=settings, parents=parents, work=work)
+    settings = {**task.settings, "kinds": kinds, "threads": threads, "format": FORMAT}
+    with threadpool_limits(limits=threads):
+        return run_stage("floor", output, settings=settings, parents=parents, work=work)
 
 
 def _build(kind: Kind, train: Any, validation: Any, task: Task, teacher: str | None) -> FloorClassifier:

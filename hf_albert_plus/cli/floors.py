@@ -34,7 +34,7 @@ def floor(
     from hf_albert_plus.eval.reporting.presentation import interval_text
     from hf_albert_plus.eval.scoring import SCORES
 
-    record = stage(data=on.data, task=on.task, output=out, teacher=teacher)
+    record = stage(data=on.data, task=on.task, output=out, teacher=teacher, threads=threads)
     scores = read_scores(out / SCORES)
     if as_json:
         print_json({"out": str(out), "reused": record.reused, "result": record.result})

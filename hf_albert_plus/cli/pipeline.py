@@ -273,7 +273,8 @@ class _Run:
     def floor(self, task: Task) -> None:
         from hf_albert_plus.eval.floor.stage import floor
 
-        stage = partial(floor, data=self.data, task=task, teacher=self.teacher, output=self.out / "floor" / task.name)
+        output = self.out / "floor" / task.name
+        stage = partial(floor, data=self.data, task=task, teacher=self.teacher, output=output, threads=self.threads)
         self.steps.run(f"the floor of {task.name}", stage)
 
     def bench(self, task: Task) -> None:

@@ -186,7 +186,7 @@ def commands(hunt: Hunt, tried: Tried) -> str:
     wanted = [name for name in _STAGES if (folder / name / RECORD).is_file()]
     if not tried.name.endswith("-exits"):
         wanted = [name for name in wanted if name not in ("exits", "calibrated", "leaves-early")]
-    return "\n".join(_command(folder / name) for name in wanted)
+    return "\n".join(_command(folder / name, data=hunt.workshop.rows.data) for name in wanted)
 
 
 # What a record calls an option of its verb, by stage.
@@ -197,19 +197,17 @@ _OPTIONS = {
 }
 
 
-def _command(directory: Path) -> str:
+def _command(directory: Path, *, data: Path) -> str:
     record = read_record(directory)
     parents = {name: facts["path"] for name, facts in record.parents.items()}
     words = ["albert-plus", record.stage]
     if record.stage in ("export", "convert"):
         words += [parents.get("model") or parents["source"]]
     else:
-        words += [
-            word
-            for name in ("model", "teacher", "student", "data")
-            if name in parents
-            for word in (f"--{name}", parents[name])
-        ]
+        for name in ("model", "teacher", "student"):
+            words += [f"--{name}", parents[name]] if name in parents else []
+        # A record names the task's own folder there, and the option the one above it.
+        words += ["--data", str(data)]
         words += ["--task", str(record.settings["task"])] if "task_rows" not in record.settings else []
     for name in _OPTIONS.get(record.stage, ()):
         if record.settings.get(name) is not None:

@@ -97,22 +97,26 @@ class Hunt:
     def run(self) -> None:
         """Tries candidates until nothing is left that is worth it, the time is spent, or Ctrl-C is pressed."""
         try:
-            self._export_teacher()
-            self._measure_shapes()
-            self._open_log()
-            if self.budget.seeks_speed:
-                self._descend()
-            else:
-                self._try_speed(self._slowest_ms())
-            if self.workshop.settings.exits:
-                self._leave_early()
-            self._follow_proposals()
+            with self.workshop.ctrl_c:
+                self._try_all()
             self.ended = f"{_IDLE} proposals in a row changed nothing"
         except OutOfTime:
             self.ended = "the time was spent"
         except KeyboardInterrupt:
             self.ended, self.is_stopped = "it was stopped", True
         say(f"search ended: {self.ended}")
+
+    def _try_all(self) -> None:
+        self._export_teacher()
+        self._measure_shapes()
+        self._open_log()
+        if self.budget.seeks_speed:
+            self._descend()
+        else:
+            self._try_speed(self._slowest_ms())
+        if self.workshop.settings.exits:
+            self._leave_early()
+        self._follow_proposals()
 
     def _export_teacher(self) -> None:
         """The teacher in int8: the candidate that needs no training, and the clock that all others are timed beside."""

@@ -189,7 +189,7 @@ def _measure(hunt: Hunt, finalists: list[Tried], folder: Path) -> Table:
     ]
     on: dict[str, Any] = {"data": shop.data, "task": shop.task}
     score(targets, **on, output=folder / "scores", settings=EvalSettings(max_length=length), threads=shop.threads)
-    floor(**on, teacher=str(shop.teacher), output=folder / "floor")
+    floor(**on, teacher=str(shop.teacher), output=folder / "floor", threads=shop.threads)
     bench(
         targets,
         output=folder / "latency",

@@ -20,6 +20,7 @@ from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, Stud
 from ..distillation.stage import distill
 from ..records.record import Record
 from ..tasks.task import Task
+from .ctrl_c import CtrlC
 from .paces import Paces, measure_paces
 from .set_aside import DividedRows
 from .settings import CompressSettings
@@ -49,6 +50,7 @@ class Workshop:
         out: where the candidates' directories are made.
         records: of every stage that was run or found done, in their order.
         taught: name -> shape and directory of each candidate that was finished.
+        ctrl_c: is obeyed after every stage.
     """
 
     teacher: Path
@@ -62,6 +64,7 @@ class Workshop:
     threads: int | None
     records: list[Record] = field(default_factory=list)
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
+    ctrl_c: CtrlC = field(default_factory=CtrlC)
 
     @property
     def spent_s(self) -> float:
@@ -190,3 +193,4 @@ class Workshop:
 
     def _done(self, record: Record) -> None:
         self.records.append(record)
+        self.ctrl_c.obey()

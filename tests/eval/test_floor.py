@@ -185,7 +185,7 @@ def test_the_verb_and_a_run_with_a_floor(tmp_path, encoder_dir):
     printed = invoke("floor", "--data", tmp_path / "my.csv", "--out", tmp_path / "floor", "--json")
     assert json.loads(printed.stdout)["result"]["tf-idf my"]["accuracy"] > 50
     invoke("run", "--teacher", encoder_dir, "--data", tmp_path / "my.csv", "--out", tmp_path / "out", "--teacher-epochs", 0.5, "--student-epochs", 0.5,
-           "--max-length", 16, "--shapes", "1x8", "--seconds", 0.01, "--precision", "fp32")  # fmt: skip
+           "--max-length", 16, "--shapes", "1x8", "--seconds", 0.01, "--precision", "fp32", "--threads", 1)  # fmt: skip
     page = (tmp_path / "out" / "report" / "report.md").read_text()
     assert "The floor of my, classifiers without an encoder" in page
     assert "\ntf-idf | not measured | 0.0 | not measured" in page

@@ -62,6 +62,7 @@ def _replace() -> None:
     from hf_albert_plus.eval.latency import cuda, pass_gains, peers, pretraining_step, timing
     from hf_albert_plus.eval.load import served, server_process
     from hf_albert_plus.eval.measured_documents import Ceiling
+    from hf_albert_plus.search import hunt
     from hf_albert_plus.serving import fleet, server
     from tests.fuzz.inputs import PROCESS
 
@@ -77,7 +78,7 @@ def _replace() -> None:
     # Servers that run until they are told to stop, and other people's that must be installed.
     server.Trial = fleet.Fleet.start = served.PeerProcess = _accepted  # type: ignore[misc, assignment, method-assign]
     server_process.ServerProcess.__enter__ = _accepted  # type: ignore[method-assign]
-    pipeline._Run.distill = _accepted  # type: ignore[method-assign]
+    pipeline._Run.distill = hunt.Hunt.run = _accepted  # type: ignore[method-assign]
     scoring.cluster, scoring.score_parts = _here, _scored  # type: ignore[assignment]
 
 

@@ -43,6 +43,9 @@ VERBS: dict[str, list[str]] = {
         "{in}/classifier --data {in}/glue-sst2 --task sst2 --max-length 16 --folds 2 --threads 1 --out out"
     ],
     "sparsify": [f"--model {{in}}/classifier {_TRAIN}"],
+    "compress": [
+        "{in}/classifier --data {in}/glue-sst2 --task sst2 --max-drop 100 --time-budget 1s --max-length 16 --epochs 0.5 --precision fp32 --threads 1 --out out"
+    ],
     "qat": [
         f"--model {{in}}/classifier {_TRAIN}",
         f"--model {{in}}/classifier --bits 2,4 --budget 0.02 --draws 2 --examples 4 {_TRAIN}",
