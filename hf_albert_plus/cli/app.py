@@ -9,7 +9,7 @@ from .bench_systems import bench_invariance, bench_pretrain, bench_serve
 from .benches import bench as bench_targets
 from .benches import cuda, passes, peers, self_check
 from .bulk_scoring import score
-from .compress import calibrate, compress, prune, qat, sparsify
+from .compress import calibrate, compress, prune, qat, sparsify, trim
 from .default_group import DefaultGroup
 from .distil import augment, distill
 from .evaluation import evaluate, retrieve, submit
@@ -73,6 +73,11 @@ COMPRESS: list[Verb] = [
         "prune",
         prune,
         "--model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --heads 0.5 --columns 0.5 --out pruned",
+    ),
+    (
+        "trim",
+        trim,
+        "--model demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --out trimmed",
     ),
     (
         "sparsify",

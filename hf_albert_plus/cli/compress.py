@@ -40,6 +40,31 @@ def prune(
 
 
 @with_settings
+def trim(
+    model: Model,
+    on: Learned,
+    out: o.Out,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Further texts, whose pieces stay too: .txt, .jsonl, .parquet, a folder of these, or a Hub dataset; repeat for several."
+        ),
+    ] = None,
+    threads: o.Threads = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Remove the pieces of the vocabulary that no training text uses: a smaller file, the same answers to these texts.
+
+    A word that none of them has is read in smaller pieces. Then: albert-plus eval OUT, which says what that costs.
+    """
+    check_model(model, option="--model")
+    from ..compression.trimming import trim as stage
+
+    start(threads)
+    done(stage(model, data=on.data, task=on.task, output=out, corpus=corpus or []), out, as_json=as_json)
+
+
+@with_settings
 def calibrate(
     model: Annotated[Path, typer.Option(help="Directory of a classifier with exits.")],
     on: Scored,

@@ -1,4 +1,4 @@
-"""Compression: heads and columns removed, weights set to zero, few bits trained for, exits calibrated."""
+"""Compression: layers, heads, columns and pieces removed, weights set to zero, few bits trained for, exits calibrated."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .settings import QatSettings as QatSettings
     from .settings import SparsifySettings as SparsifySettings
     from .sparsity import sparsify as sparsify
+    from .trimming import trim as trim
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
@@ -22,5 +23,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "quantisation.stage": ["qat"],
         "settings": ["CalibrateSettings", "PruneSettings", "QatSettings", "SparsifySettings"],
         "sparsity": ["sparsify"],
+        "trimming": ["trim"],
     },
 )

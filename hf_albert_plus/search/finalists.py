@@ -1,7 +1,7 @@
 """The candidates that are measured in turns at the end of a search: the pick and its neighbours, or what comes nearest."""
 
 from .hunt import TEACHER, Hunt, Tried
-from .pick import Pick
+from .pick import Pick, affords
 
 
 def finalists_of(hunt: Hunt, pick: Pick) -> list[Tried]:
@@ -21,13 +21,14 @@ def finalists_of(hunt: Hunt, pick: Pick) -> list[Tried]:
 
 def nearest(hunt: Hunt, pick: Pick) -> list[Tried]:
     """Where nothing keeps within the budget, the two that come closest: the one that loses least for certain, and the fastest whose loss is
-    within the limit though not for certain."""
+    within the limit though not for certain. They are as fast and as small as is asked, where anything is."""
     done = [each for each in hunt.tried if each.measured is not None]
+    done = [each for each in done if each.measured is not None and affords(each.measured, hunt.budget)] or done
     surest = min(done, key=lambda each: pick.losses[each.name].at_most or float("inf"))
     limit = hunt.budget.max_drop
     likely = [each for each in done if limit is None or pick.losses[each.name].points <= limit]
     fastest = max(likely, key=_speed, default=surest)
-    return list(dict.fromkeys([surest, fastest]))
+    return [surest] if fastest is surest else [surest, fastest]
 
 
 def _speed(tried: Tried) -> float:

@@ -31,7 +31,7 @@ from .workshop import RUNTIME, WITH_EXITS, Workshop
 _FASTEST = 1 / 70
 # Proposals in a row that change nothing end a search.
 _IDLE = 3
-TEACHER = "teacher"
+TEACHER, TRIMMED = "teacher", "trimmed"
 
 
 class OutOfTime(Exception):
@@ -108,6 +108,7 @@ class Hunt:
 
     def _try_all(self) -> None:
         self._export_teacher()
+        self._export_trimmed()
         self._measure_shapes()
         self._open_log()
         if self.budget.seeks_speed:
@@ -128,6 +129,16 @@ class Hunt:
         self.clock_paces = of_clock
         self._keep(TEACHER, "all layers, no training", directory, RUNTIME, beside_torch=of_clock, beside_clock=None)
         self.paces.append(Pace(self.work, self._ms(of_clock)))
+
+    def _export_trimmed(self) -> None:
+        """What the teacher is with the pieces that its task uses, where the file has to be smaller: it needs no training either."""
+        shop = self.workshop
+        if shop.guide == shop.teacher:
+            return
+        directory = shop.export(shop.guide, shop.out / TRIMMED / "model")
+        paces = shop.paces(Target("candidate", directory, RUNTIME), shop.out / TRIMMED / "paces", baseline=self.clock)
+        words = "all layers, the pieces that the task uses, no training"
+        self._keep(TRIMMED, words, directory, RUNTIME, beside_torch=None, beside_clock=paces)
 
     def _ms(self, paces: Paces) -> float:
         """Milliseconds a text of the traffic that counts."""

@@ -17,6 +17,7 @@ from hf_albert_plus.eval.scoring import SCORES, score
 from hf_albert_plus.eval.settings import BenchSettings, EvalSettings
 from hf_albert_plus.eval.targets import Target
 
+from ..compression.trimming import trim
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..conversion.families import CONVERTIBLE
@@ -30,13 +31,15 @@ from ..training.finetuning import finetune
 from ..training.settings import TrainSettings
 from .finalists import finalists_of, nearest
 from .frontier import write_frontier
-from .hunt import TEACHER, Hunt, Tried
+from .hunt import TEACHER, TRIMMED, Hunt, Tried
+from .narrow_embeddings import bytes_of
 from .pick import Pick
 from .set_aside import set_aside
 from .settings import CompressSettings
+from .shapes import Slimmed
 from .workshop import Workshop
 
-PICK = "pick"
+PICK, SMALL = "pick", "small"
 
 
 @dataclass(frozen=True)
@@ -90,22 +93,29 @@ def search(
     Args:
         teacher: directory or Hub id of a classifier of the task, or of an encoder, which is fine-tuned first.
         data: as of every verb; its validation split judges, and no candidate learns from it.
-        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`.
+        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`. Where the file must be smaller than the whole model is in int8, the
+            last two are in `small`, with the model whose vocabulary candidates have.
 
     Raises:
         InvalidInput: a teacher or data that cannot be compressed, found before anything is trained.
     """
     trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)
-    whole = _whole(trained, out / "whole")
+    whole, guide = _whole(trained, out / "whole"), trained
+    home = out
+    if not _fits(whole, settings.max_size):
+        home = out / SMALL
+        trim(str(whole), data=data, task=task, output=home / TRIMMED)
+        whole = guide = home / TRIMMED
     rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
     shop = Workshop(
         teacher=trained,
         whole=whole,
+        guide=guide,
         data=data,
         task=task,
         rows=rows,
         depth=load_config(whole, option="TEACHER").num_hidden_layers,
-        out=out / "trials",
+        out=home / "trials",
         settings=settings,
         threads=threads,
         records=[divided],
@@ -127,7 +137,9 @@ def picked_student(hunt: Hunt) -> tuple[Tried, Path]:
     pick = hunt.judge.choose(hunt.finished, hunt.budget)
     name = pick.name or nearest(hunt, pick)[0].name
     (tried,) = (each for each in hunt.tried if each.name == name)
-    return tried, hunt.workshop.taught[name][1] if name in hunt.workshop.taught else hunt.workshop.teacher
+    shop = hunt.workshop
+    untaught = shop.guide if name == TRIMMED else shop.teacher
+    return tried, shop.taught[name][1] if name in shop.taught else untaught
 
 
 def _teacher(source: str, *, data: str, task: Task, out: Path, settings: CompressSettings) -> Path:
@@ -160,6 +172,13 @@ def _whole(teacher: Path, output: Path) -> Path:
         return teacher
     convert(str(teacher), output=output)
     return output
+
+
+def _fits(whole: Path, max_bytes: float | None) -> bool:
+    """Whether a model with all of its vocabulary is small enough in int8."""
+    config = load_config(whole, option="TEACHER")
+    shape = Slimmed(config.num_hidden_layers, 1.0)
+    return max_bytes is None or bytes_of(shape, config, width=None) <= max_bytes
 
 
 def _conclude(hunt: Hunt, *, out: Path) -> Compressed:

@@ -44,6 +44,7 @@ class Workshop:
     Attributes:
         teacher: directory of the classifier.
         whole: the same as an ALBERT-plus model, which candidates start from.
+        guide: what candidates learn from: the teacher, or what it is with the vocabulary that candidates have.
         data, task: whose validation rows judge.
         rows: what candidates learn from, and what thresholds are found on.
         depth: layers of the teacher.
@@ -55,6 +56,7 @@ class Workshop:
 
     teacher: Path
     whole: Path
+    guide: Path
     data: str
     task: Task
     rows: DividedRows
@@ -128,7 +130,7 @@ class Workshop:
             precision=self.settings.precision,
         )
         record = distill(
-            str(self.teacher),
+            str(self.guide),
             data=str(self.rows.data),
             task=self.rows.task,
             output=output,

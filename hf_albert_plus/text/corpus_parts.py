@@ -111,3 +111,12 @@ def bar_of_parts(parts: Sequence[Part], *, description: str) -> Iterator[Callabl
             progress.update(part.size if total else 1)
 
         yield step
+
+
+def paragraphs(parts: Sequence[Part]) -> Iterator[str]:
+    """The paragraphs of all parts, with a bar."""
+    with bar_of_parts(parts, description="text") as step:
+        for part in parts:
+            for document in part.documents():
+                yield from document
+            step(part)

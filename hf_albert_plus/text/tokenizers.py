@@ -1,13 +1,13 @@
 """The stages that make tokenizers: from text, or from a SentencePiece model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..records.record import Record, file_parent
 from ..records.stage import run_stage
-from .corpus_parts import bar_of_parts, find_parts, sources
+from .corpus_parts import find_parts, paragraphs, sources
 from .settings import TokenizerSettings
 from .vocabularies import read_sentencepiece, train_unigram, train_wordpiece
 
@@ -22,21 +22,14 @@ def train_tokenizer(corpus: Sequence[str], *, output: Path, settings: TokenizerS
     """
     parts = find_parts(corpus, column=settings.column)
 
-    def lines() -> Iterator[str]:
-        with bar_of_parts(parts, description="text") as step:
-            for part in parts:
-                for document in part.documents():
-                    yield from document
-                step(part)
-
     def work(directory: Path) -> dict[str, Any]:
         if settings.kind == "unigram":
             tokenizer, model = train_unigram(
-                lines(), vocab_size=settings.vocab_size, sample=settings.sample, seed=settings.seed
+                paragraphs(parts), vocab_size=settings.vocab_size, sample=settings.sample, seed=settings.seed
             )
             (directory / SENTENCEPIECE).write_bytes(model)
         else:
-            tokenizer = train_wordpiece(lines, vocab_size=settings.vocab_size)
+            tokenizer = train_wordpiece(lambda: paragraphs(parts), vocab_size=settings.vocab_size)
         tokenizer.save_pretrained(directory)
         return {"tokens": len(tokenizer)}
 

@@ -14,14 +14,22 @@ import optuna
 import pytest
 from transformers import MPNetConfig, MPNetModel
 
+from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.records.record import fingerprint
 from hf_albert_plus.search import workshop
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.stage import compress, picked_student, search
 from hf_albert_plus.tasks.glue import get_task
+from tests.support.benches import planted_paces
 from tests.support.command_line import invoke
+
+
+@pytest.fixture(autouse=True)
+def even_machine(short_benches):
+    with planted_paces():
+        yield
+
 
 QUICK = ("--epochs", "0.4", "--max-length", "32", "--precision", "fp32")
 
@@ -35,7 +43,7 @@ def run(teacher, data, out, **given):
 
 
 @pytest.mark.slow
-def test_a_search(teachers, data_dir, tmp_path, short_benches, monkeypatch):
+def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     out = tmp_path / "out"
     first = invoke("compress", teachers / "sst2", "--data", data_dir, "--task", "sst2", "--time-budget", "1s", *QUICK, "--out", out)  # fmt: skip
     assert "out/pick:onnx-int8" in first.stdout
@@ -75,10 +83,18 @@ def test_a_search(teachers, data_dir, tmp_path, short_benches, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path, short_benches):
+def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
+    """In a file that has no room for all of the vocabulary."""
     out = tmp_path / "out"
-    found = run(teachers / "sst2", data_dir, out, exits=False)
-    name = next(each.name for each in found.hunt.tried if each.name != "teacher" and each.measured is not None)
+    found = run(teachers / "sst2", data_dir, out, exits=False, max_drop=100.0, max_size=45e3)
+    assert (out / "pick" / "onnx" / "model_int8.onnx").stat().st_size <= 45e3
+    untrained = [each.name for each in found.hunt.tried[:2]]
+    assert untrained == ["teacher", "trimmed"]
+    sizes = {each.name: each.measured.file_bytes for each in found.hunt.tried if each.measured is not None}
+    assert sizes["trimmed"] < sizes["teacher"]
+    assert sizes["teacher"] > 45e3
+    name = next(name for name in sizes if name not in untrained)
+    assert load_config(out / "small" / "trials" / name / "taught", option="a candidate").vocab_size < 634
     page = (out / "compress.html").read_text()
     commands = [
         line for line in re.findall(r"albert-plus [^<\n]+", page) if f"trials/{name}/" in line.split("--out ")[-1]
@@ -94,14 +110,13 @@ def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path, short
         else:
             graph = "onnx/model_int8.onnx"
             assert (made / graph).read_bytes() == (out.parent / source / graph).read_bytes()
-    assert fingerprint(out / "pick")
 
 
 _SHORTENED = """
 from hf_albert_plus.cli.app import main
-from tests.support.benches import shortened_benches
+from tests.support.benches import planted_paces, shortened_benches
 
-with shortened_benches():
+with shortened_benches(), planted_paces():
     main()
 """
 
@@ -123,7 +138,7 @@ def wait_for(process, words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path, short_benches):
+def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path):
     """By kill -9 it goes on where it was; by Ctrl-C it ends with the best until then."""
     out = tmp_path / "out"
     with started(teachers / "sst2", data_dir, out) as process:

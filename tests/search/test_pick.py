@@ -1,11 +1,16 @@
 """The choice among candidates: losses against scikit-learn and a bootstrap written out, the choice by hand, and what choosing among many costs,
 by simulation."""
 
+from types import SimpleNamespace
+
 import numpy
 import pytest
 from sklearn.metrics import accuracy_score
 
 from hf_albert_plus.eval.resampling import Sample
+from hf_albert_plus.search.finalists import finalists_of, nearest
+from hf_albert_plus.search.frontier import verdict
+from hf_albert_plus.search.hunt import Tried
 from hf_albert_plus.search.pick import Judge, Measured
 from hf_albert_plus.search.settings import Budget
 from hf_albert_plus.tasks.glue import get_task
@@ -116,3 +121,28 @@ def test_budgets_are_kept_on_other_rows():
         pick = Judge(TASK, said, seed=seed).choose([candidate("student", student, speedup=9)], Budget(max_drop=1.0))
         wrong += pick.name == "student"
     assert wrong <= 7  # of a binomial with 40 and a tenth, the 95th percentile
+
+
+def test_what_comes_nearest_where_nothing_holds():
+    """The surest and the fastest that may hold, among what is small enough where anything is."""
+    teacher = answers(LABELS, right=0.95, seed=1)
+    said = {}
+    for name, lost, speedup, size in (
+        ("sure", 12, 4, 9),
+        ("likely", 13, 9, 9),
+        ("fast", 90, 30, 9),
+        ("large", 0, 2, 30),
+    ):
+        worse = Sample(teacher.predicted.copy(), LABELS)
+        right = numpy.flatnonzero(worse.predicted[0] == LABELS)[:lost]
+        worse.predicted[0, right] = 1 - LABELS[right]
+        said[name] = candidate(name, worse, speedup=speedup, file_bytes=size * 1_000_000)
+    budget = Budget(max_drop=2.2, max_bytes=10e6)
+    hunt = SimpleNamespace(budget=budget, tried=[Tried(name, name, 0.0, measured=each) for name, each in said.items()])
+    pick = Judge(TASK, teacher, seed=0).choose(list(said.values()), budget)
+    assert pick.name is None
+    assert [each.name for each in nearest(hunt, pick)] == ["sure", "likely"]
+    assert [each.name for each in finalists_of(hunt, pick)] == ["sure", "likely"]
+    assert verdict(hunt, pick).startswith(
+        "Nothing that was tried keeps within at most 2.2 points lost, at most 10 MB. Nearest: 2.0 points lost (at most "
+    )

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from hf_albert_plus.eval.latency import bench
 from hf_albert_plus.eval.latency.costs import ProcessCosts, measure_process
 from hf_albert_plus.eval.latency.timing import Method, timed_by
+from hf_albert_plus.eval.load.traffic import Client
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.search import paces
+from hf_albert_plus.search.shapes import Work
 
 SHORT = Method(rounds=4, patience=0, settle_s=0.0)
 _MEASURED: dict[str, ProcessCosts] = {}
@@ -31,3 +35,32 @@ def shortened_benches() -> Iterator[None]:
     with timed_by(SHORT), pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench, "measure_process", measure_once)
         yield
+
+
+@contextmanager
+def planted_paces() -> Iterator[None]:
+    """In the place of a search's clock a machine without noise: a text takes what its encoder has of layers, heads and columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paces, "time_single_stream", _planted)
+        patch.setattr(paces, "time_offline", _planted)
+        yield
+
+
+def _planted(clients: dict[str, Client], *, baseline: str, **options: Any) -> dict[str, Any]:
+    ms = {label: _planted_ms(client) for label, client in clients.items()}
+    return {
+        label: SimpleNamespace(items_per_s=1e3 / taken, p50_ms=taken, speedup=ms[baseline] / taken)
+        for label, taken in ms.items()
+    }
+
+
+def _planted_ms(client: Client) -> float:
+    config: Any = client.engine.config
+    layers = config.num_hidden_layers
+    work = (
+        Work.of(config)
+        if config.model_type == "albert_plus"
+        else Work(layers, layers * config.num_attention_heads, layers * config.intermediate_size)
+    )
+    in_int8 = 0.2 + 0.05 * work.layers + 0.02 * work.heads + 0.001 * work.columns
+    return 4 * in_int8 if client.target.runtime == "torch" else in_int8
