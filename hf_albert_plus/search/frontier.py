@@ -204,7 +204,7 @@ def _command(directory: Path, *, data: Path) -> str:
     if record.stage in ("export", "convert"):
         words += [parents.get("model") or parents["source"]]
     else:
-        for name in ("model", "teacher", "student"):
+        for name in ("model", "teacher", "student", "unlabelled"):
             words += [f"--{name}", parents[name]] if name in parents else []
         # A record names the task's own folder there, and the option the one above it.
         words += ["--data", str(data)]

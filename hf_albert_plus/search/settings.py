@@ -112,6 +112,13 @@ class CompressSettings:
         float | None, Option("Passes over the data that a candidate learns. Default: the task's own.")
     ] = None
     learning_rate: Annotated[float, Option("Peak learning rate of candidates.")] = 1e-4
+    unlabelled: Annotated[
+        str | None,
+        Option(
+            "More texts, which the teacher answers for candidates to learn from: a file or folder of csv, tsv, jsonl or parquet with the "
+            "task's text columns or one called text, or a .txt with a text a line."
+        ),
+    ] = None
     exits: Annotated[bool, Option("Also let texts leave early from what is best without.")] = True
     max_length: Annotated[
         int,

@@ -25,6 +25,7 @@ from ..conversion.stage import convert
 from ..errors import InvalidInput
 from ..records.progress import say
 from ..records.stage import discard
+from ..tasks.own_data import more_texts
 from ..tasks.task import Task
 from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
@@ -99,6 +100,8 @@ def search(
     Raises:
         InvalidInput: a teacher or data that cannot be compressed, found before anything is trained.
     """
+    if settings.unlabelled is not None:
+        more_texts(settings.unlabelled, task)
     trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)
     whole, guide = _whole(trained, out / "whole"), trained
     home = out

@@ -119,6 +119,7 @@ class Workshop:
             student=StudentSettings(student=str(student)),
             epochs=share * self.epochs,
             learning_rate=self.settings.learning_rate,
+            unlabelled=self.settings.unlabelled,
         )
         return self._distil(method, output)
 

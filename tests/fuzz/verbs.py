@@ -45,7 +45,7 @@ VERBS: dict[str, list[str]] = {
     "sparsify": [f"--model {{in}}/classifier {_TRAIN}"],
     "trim": ["--model {in}/classifier --data {in}/glue-sst2 --task sst2 --corpus {in}/text.txt --threads 1 --out out"],
     "compress": [
-        "{in}/classifier --data {in}/glue-sst2 --task sst2 --max-drop 100 --time-budget 1s --max-length 16 --epochs 0.5 --precision fp32 --threads 1 --out out"
+        "{in}/classifier --data {in}/glue-sst2 --task sst2 --unlabelled {in}/rows.txt --max-drop 100 --time-budget 1s --max-length 16 --epochs 0.5 --precision fp32 --threads 1 --out out"
     ],
     "qat": [
         f"--model {{in}}/classifier {_TRAIN}",

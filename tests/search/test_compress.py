@@ -21,6 +21,7 @@ from hf_albert_plus.search import workshop
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.stage import compress, picked_student, search
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.splits import load_split
 from tests.support.benches import planted_paces
 from tests.support.command_line import invoke
 
@@ -84,9 +85,13 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
-    """In a file that has no room for all of the vocabulary."""
-    out = tmp_path / "out"
-    found = run(teachers / "sst2", data_dir, out, exits=False, max_drop=100.0, max_size=45e3)
+    """In a file that has no room for all of the vocabulary, from more texts than the task's."""
+    out, texts = tmp_path / "out", tmp_path / "more.txt"
+    texts.write_text(
+        "".join(f"{text}\n" for text in load_split(str(data_dir), get_task("sst2"), "train")["sentence"][:8])
+    )
+    given = {"exits": False, "max_drop": 100.0, "max_size": 45e3, "unlabelled": str(texts)}
+    found = run(teachers / "sst2", data_dir, out, **given)
     assert (out / "pick" / "onnx" / "model_int8.onnx").stat().st_size <= 45e3
     untrained = [each.name for each in found.hunt.tried[:2]]
     assert untrained == ["teacher", "trimmed"]
