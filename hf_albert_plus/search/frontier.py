@@ -14,7 +14,7 @@ from ..records.files import write_json, write_text
 from ..records.record import RECORD, read_record
 from .finalists import nearest
 from .hunt import Hunt, Tried
-from .pick import Pick
+from .pick import Pick, points_text
 
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
 # Stages of a candidate, in their order: directory, verb, and how a record's settings are options.
@@ -93,10 +93,11 @@ def verdict(hunt: Hunt, pick: Pick) -> str:
             f"{_loss_words(each, pick)} for {_speed_words(each)} ({each.words})" for each in nearest(hunt, pick)
         )
         return f"Nothing that was tried keeps within {budget}. Nearest: {near}."
+    assert pick.expected_loss is not None
     chosen = next(each for each in hunt.tried if each.name == pick.name)
     return (
         f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick)}; on new data "
-        f"{pick.expected_loss:.1f} points are expected to be lost."
+        f"{points_text(pick.expected_loss)} points are expected to be lost."
     )
 
 
@@ -107,8 +108,8 @@ def _speed_words(tried: Tried) -> str:
 
 def _loss_words(tried: Tried, pick: Pick) -> str:
     lost = pick.losses[tried.name]
-    bound = "" if lost.at_most is None else f" (at most {lost.at_most:.1f} with 90 % confidence)"
-    return f"{lost.points:.1f} points lost{bound}"
+    bound = "" if lost.at_most is None else f" (at most {points_text(lost.at_most)} with 90 % confidence)"
+    return f"{points_text(lost.points)} points lost{bound}"
 
 
 def notes(hunt: Hunt, pick: Pick) -> list[str]:
@@ -117,7 +118,7 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
     said = [
         f"Judged on {rows:,} validation rows, which no candidate learned from. The choice is cross-fitted in {len(hunt.judge.folds)} folds: "
         "the loss that is expected is that of picks on rows that did not choose them.",
-        f"{len(hunt.tried)} candidates in {spent / 60:.0f} minutes; the search ended as {hunt.ended}.",
+        f"{_counted(len(hunt.tried), 'candidate')} in {_counted(round(spent / 60), 'minute')}; the search ended because {hunt.ended}.",
     ]
     if pick.name is not None and pick.confidence > 0.9:
         said.append(
@@ -134,9 +135,13 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
         next_one = min(faster, key=lambda each: each.measured.speedup if each.measured else 0.0)
         said.append(
             f"More time would look between the pick and the next faster candidate, {_speed_words(next_one)}, which lost "
-            f"{pick.losses[next_one.name].points:.1f} points: the same command with a larger --time-budget goes on."
+            f"{points_text(pick.losses[next_one.name].points)} points: the same command with a larger --time-budget goes on."
         )
     return said
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _order(tried: Tried) -> tuple[bool, float]:
@@ -164,8 +169,8 @@ def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
     else:
         lost = pick.losses[tried.name]
         cells += [
-            f"{lost.points:.2f}",
-            "undefined" if lost.at_most is None else f"{lost.at_most:.2f}",
+            points_text(lost.points, decimals=2),
+            "undefined" if lost.at_most is None else points_text(lost.at_most, decimals=2),
             f"{tried.measured.speedup:.1f}x",
             f"{tried.measured.latency_ms:.2f}",
             f"{tried.measured.file_bytes / 1e6:.1f}",

@@ -19,7 +19,7 @@ from ..records.progress import say
 from .descent import Descent, around, depths
 from .narrow_embeddings import embedding_that_fits
 from .paces import Paces
-from .pick import Judge, Loss, Measured, affords
+from .pick import Judge, Loss, Measured, affords, points_text
 from .predicted_time import Pace, PredictedTime
 from .settings import Budget
 from .shapes import Slimmed, shape_of_time
@@ -297,9 +297,9 @@ class Hunt:
         tried = Tried(name, words, score_of(scores, self.task.metrics[0]), directory, runtime, measured=measured)
         self.tried = [each for each in self.tried if each.name != name] + [tried]
         lost = self.losses[name] = self.judge.loss(measured.answers)
-        bound = "" if lost.at_most is None else f", with 90 % confidence at most {lost.at_most:.1f}"
+        bound = "" if lost.at_most is None else f", with 90 % confidence at most {points_text(lost.at_most)}"
         say(
-            f"  {words}: {tried.score:.1f}, {lost.points:.1f} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
+            f"  {words}: {tried.score:.1f}, {points_text(lost.points)} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
         )
         return tried
 

@@ -131,6 +131,11 @@ class Judge:
         return self.loss(said).points
 
 
+def points_text(points: float, *, decimals: int = 1) -> str:
+    """Points as they are read, without a sign before zero."""
+    return f"{round(points, decimals) + 0.0:.{decimals}f}"
+
+
 def _holds(loss: Loss, max_drop: float) -> bool:
     return loss.at_most is not None and loss.at_most <= max_drop
 

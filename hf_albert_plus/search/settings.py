@@ -69,7 +69,7 @@ class Budget:
 
     def in_words(self) -> str:
         parts = {
-            "at most {:g} points lost": self.max_drop,
+            ("at most {:g} point lost" if self.max_drop == 1 else "at most {:g} points lost"): self.max_drop,
             "at least {:g} times as fast": self.min_speedup,
             "at most {:g} ms a text": self.max_latency_ms,
             "at most {:g} MB": None if self.max_bytes is None else self.max_bytes / 1e6,

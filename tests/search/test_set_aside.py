@@ -88,4 +88,5 @@ def test_a_point_may_be_lost_where_nothing_is_said():
     assert CompressSettings().budget.max_drop == 1
     assert CompressSettings(min_speedup=3).budget.max_drop is None
     assert CompressSettings(min_speedup=3, max_drop=2).budget.seeks_speed
+    assert CompressSettings().budget.in_words() == "at most 1 point lost"
     assert CompressSettings(max_latency=2, max_size=8e6).budget.in_words() == "at most 2 ms a text, at most 8 MB"
