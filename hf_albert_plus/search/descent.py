@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 # A step down, a step up where nothing held yet, and the ratio of two times between which there is nothing worth trying.
 _DOWN, _UP, _CLOSE = 0.6, 1.3, 1.15
+# Points that exits may lose where nothing else is said.
+LEAST_DROP = 0.1
 
 
 @dataclass
@@ -56,3 +58,9 @@ def around(layers: int, known: list[int]) -> list[int]:
     """A depth and its neighbours among those known: what is compared at the next speed, where another depth may be better."""
     place = known.index(layers)
     return known[max(0, place - 1) : place + 2]
+
+
+def exit_drops(max_drop: float | None) -> list[float]:
+    """Points that leaving early may lose on the rows that thresholds are found on, in the order in which they are tried."""
+    most = max_drop or 0.0
+    return [LEAST_DROP, *(drop for drop in (most / 2, most) if drop > LEAST_DROP)]

@@ -1,7 +1,8 @@
 """The candidates that are measured in turns at the end of a search: the pick and its neighbours, or what comes nearest."""
 
-from .hunt import TEACHER, Hunt, Tried
+from .hunt import Hunt
 from .pick import Pick, affords
+from .tried import TEACHER, Tried
 
 
 def finalists_of(hunt: Hunt, pick: Pick) -> list[Tried]:

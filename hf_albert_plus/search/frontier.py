@@ -13,12 +13,13 @@ from hf_albert_plus.eval.reporting.trials_plot import PlottedTrial, trials_svg
 from ..records.files import write_json, write_text
 from ..records.record import RECORD, read_record
 from .finalists import nearest
-from .hunt import Hunt, Tried
+from .hunt import Hunt
 from .pick import Pick, points_text
+from .tried import Tried
 
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
-# Stages of a candidate, in their order: directory, verb, and how a record's settings are options.
-_STAGES = ("cut", "narrow", "begun", "taught", "exits", "calibrated", "model", "leaves-early")
+# The directories of a candidate before it gets exits or is exported, in their order.
+_STAGES = ("cut", "narrow", "begun", "taught")
 
 
 def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None) -> None:
@@ -187,10 +188,10 @@ def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
 
 def commands(hunt: Hunt, tried: Tried) -> str:
     """The commands that make a candidate, stage by stage, as its records have them."""
-    folder = hunt.workshop.out / tried.name.removesuffix("-exits")
-    wanted = [name for name in _STAGES if (folder / name / RECORD).is_file()]
-    if not tried.name.endswith("-exits"):
-        wanted = [name for name in wanted if name not in ("exits", "calibrated", "leaves-early")]
+    base, exits, ending = tried.name.partition("-exits")
+    folder = hunt.workshop.out / base
+    stages = [*_STAGES, "exits", f"calibrated{ending}", f"leaves-early{ending}"] if exits else [*_STAGES, "model"]
+    wanted = [name for name in stages if (folder / name / RECORD).is_file()]
     return "\n".join(_command(folder / name, data=hunt.workshop.rows.data) for name in wanted)
 
 

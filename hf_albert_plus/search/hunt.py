@@ -9,55 +9,34 @@ from pathlib import Path
 from statistics import median
 
 from hf_albert_plus.eval.measured_documents import Scores
-from hf_albert_plus.eval.resampling import Sample
-from hf_albert_plus.eval.scoring import logits_scorer_for, sample
+from hf_albert_plus.eval.scoring import logits_scorer_for
 from hf_albert_plus.eval.targets import Target
 
 from ..config_files import load_config
 from ..errors import AlbertPlusError
 from ..records.progress import say
-from .descent import Descent, around, depths
+from .descent import LEAST_DROP, Descent, around, depths, exit_drops
 from .narrow_embeddings import embedding_that_fits
 from .paces import Paces
-from .pick import Judge, Loss, Measured, affords, points_text
+from .pick import Judge, Loss, Measured, affords, answers_of, points_text, score_of
 from .predicted_time import Pace, PredictedTime
 from .settings import Budget
 from .shapes import Slimmed, shape_of_time
 from .shapes import Work as EncoderWork
 from .study_log import StudyLog
+from .tried import TEACHER, TRIMMED, Tried
 from .workshop import RUNTIME, WITH_EXITS, Workshop
 
 # A seventieth of the teacher's time is what embeddings and the graph's own steps leave.
 _FASTEST = 1 / 70
-# Proposals in a row that change nothing end a search.
+# Proposals in a row that improve nothing end a search.
 _IDLE = 3
-TEACHER, TRIMMED = "teacher", "trimmed"
+# Proposals in a row of what was tried or cannot be: there is nothing new.
+_DECLINED = 25
 
 
 class OutOfTime(Exception):
     """The next step would take longer than the search may."""
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What came of a candidate.
-
-    Attributes:
-        name: of its directory.
-        words: its shape.
-        directory, runtime: what runs it; None where it was stopped.
-        score: by the task's first metric; of one that was stopped after its first passes.
-        why: it was stopped; None where it was finished.
-        measured: None where it was stopped.
-    """
-
-    name: str
-    words: str
-    score: float
-    directory: Path | None = None
-    runtime: str | None = None
-    why: str | None = None
-    measured: Measured | None = None
 
 
 @dataclass
@@ -99,7 +78,6 @@ class Hunt:
         try:
             with self.workshop.ctrl_c:
                 self._try_all()
-            self.ended = f"{_IDLE} proposals in a row changed nothing"
         except OutOfTime:
             self.ended = "the time was spent"
         except KeyboardInterrupt:
@@ -109,6 +87,8 @@ class Hunt:
     def _try_all(self) -> None:
         self._export_teacher()
         self._export_trimmed()
+        if self.workshop.settings.exits and self.config.num_hidden_layers > 1:
+            self._with_exits(TEACHER, words="all layers", model=self.workshop.whole)
         self._measure_shapes()
         self._open_log()
         if self.budget.seeks_speed:
@@ -310,42 +290,57 @@ class Hunt:
             holding = [each for each in holding if self._holds(each.name)]
         for measured in sorted(holding, key=lambda each: -each.speedup)[:2]:
             shape, taught = self.workshop.taught[measured.name]
-            if shape.layers < 2:
-                continue
-            self._afford(self._learning_s(0.5))
-            scorer = logits_scorer_for(self.task, taught)
-            try:
-                calibrated = self.workshop.with_exits(shape, taught, scorer=scorer)
-                model = self.workshop.export(calibrated, calibrated.parent / "leaves-early", to=WITH_EXITS)
-            except AlbertPlusError as error:
-                say(f"  {shape.in_words()}, with exits: {error}")
-                continue
-            paces = self.workshop.paces(
-                Target("candidate", model, WITH_EXITS), calibrated.parent / "exit-paces", baseline=self.clock
-            )
-            name, words = f"{shape.name}-exits", f"{shape.in_words()}, leaves early"
-            self._keep(name, words, model, WITH_EXITS, beside_torch=None, beside_clock=paces)
+            if shape.layers > 1:
+                self._with_exits(shape.name, words=shape.in_words(), model=taught)
+
+    def _with_exits(self, name: str, *, words: str, model: Path) -> None:
+        """What a candidate is with exits, at thresholds that lose nothing worth a word, half of what may be lost, and all of it, as long as it
+        holds."""
+        self._afford(self._learning_s(0.5))
+        folder = self.workshop.out / name
+        exits = self.workshop.learn_exits(model, folder / "exits")
+        for max_drop in exit_drops(self.budget.max_drop):
+            ending = "" if max_drop == LEAST_DROP else f"-{max_drop:g}"
+            kept = self._leave(exits, ending=ending, name=name, words=words, max_drop=max_drop, model=model)
+            if kept is None or not self._holds(kept.name):
+                return
+
+    def _leave(self, exits: Path, *, ending: str, name: str, words: str, max_drop: float, model: Path) -> Tried | None:
+        """A candidate by one threshold; None where it cannot be exported, as no exit is ever taken."""
+        self._afford(0)
+        shop, folder, scorer = self.workshop, exits.parent, logits_scorer_for(self.task, model)
+        try:
+            calibrated = shop.calibrate(exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer)
+            exported = shop.export(calibrated, folder / f"leaves-early{ending}", to=WITH_EXITS)
+        except AlbertPlusError as error:
+            say(f"  {words}, with exits: {error}")
+            return None
+        target = Target("candidate", exported, WITH_EXITS)
+        paces = shop.paces(target, folder / f"exit-paces{ending}", baseline=self.clock)
+        words = f"{words}, leaves early" + (f" for {max_drop:g}" if ending else "")
+        return self._keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, beside_torch=None, beside_clock=paces)
 
     def _follow_proposals(self) -> None:
         """Shapes that Optuna's sampler proposes, until some in a row improve nothing. What is slower than the best that holds, or than what is
         asked, is not tried."""
-        idle = 0
-        while idle < _IDLE:
+        idle = declined = 0
+        while idle < _IDLE and declined < _DECLINED:
             before = self._best()
             proposal = self.log.propose()
             ms = min(proposal.ms, self._slowest_of_use())
             shape = shape_of_time(proposal.layers, time=ms, predicted=self._predicted_ms)
             if shape is None or self._sized(shape).name in {each.name for each in self.tried}:
                 self.log.decline("no shape of this depth takes so long, or it was tried")
-                idle += 1
+                declined += 1
                 continue
-            shape = self._sized(shape)
+            declined, shape = 0, self._sized(shape)
             worth = self._begin(shape, ms=ms)
             if self._is_hopeless(worth):
                 self._stop(shape, worth, why="it was not to be expected that it would hold")
             else:
                 self._finish(shape, worth)
             idle = 0 if self._best() != before else idle + 1
+        self.ended = f"{_IDLE} proposals in a row improved nothing" if idle == _IDLE else "nothing new was proposed"
 
     def _slowest_of_use(self) -> float:
         """Milliseconds a text of the fastest that holds, or what the budget asks where nothing does."""
@@ -385,15 +380,3 @@ class Hunt:
 
     def _said(self, worth: float) -> str:
         return f"{self._worth(worth):.1f}"
-
-
-def answers_of(scores: Scores, task: object) -> Sample:
-    """What the first row of a document says of its rows."""
-    row = scores.rows[0]
-    return sample(row.runs, scores.references[row.task], task)  # type: ignore[arg-type]
-
-
-def score_of(scores: Scores, metric: str) -> float:
-    """The score of the first row of a document; below all others where it is undefined."""
-    value = scores.rows[0].metrics[metric]
-    return float("-inf") if value is None else value

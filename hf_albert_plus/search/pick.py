@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy
 
+from hf_albert_plus.eval.measured_documents import Scores
 from hf_albert_plus.eval.resampling import Sample, drawn_differences
+from hf_albert_plus.eval.scoring import sample
 from hf_albert_plus.tasks.task import Task
 
 from .settings import Budget
@@ -158,3 +160,15 @@ def _of_rows(sample: Sample, rows: numpy.ndarray | None) -> Sample:
         return sample
     predicted, labels, logits = _parts(sample)
     return Sample(predicted[:, rows], labels[rows], None if logits is None else logits[:, rows])
+
+
+def answers_of(scores: Scores, task: Task) -> Sample:
+    """What the first row of a document says of its rows."""
+    row = scores.rows[0]
+    return sample(row.runs, scores.references[row.task], task)
+
+
+def score_of(scores: Scores, metric: str) -> float:
+    """The score of the first row of a document; below all others where it is undefined."""
+    value = scores.rows[0].metrics[metric]
+    return float("-inf") if value is None else value

@@ -32,12 +32,13 @@ from ..training.finetuning import finetune
 from ..training.settings import TrainSettings
 from .finalists import finalists_of, nearest
 from .frontier import write_frontier
-from .hunt import TEACHER, TRIMMED, Hunt, Tried
+from .hunt import Hunt
 from .narrow_embeddings import bytes_of
 from .pick import Pick
 from .set_aside import set_aside
 from .settings import CompressSettings
 from .shapes import Slimmed
+from .tried import TEACHER, TRIMMED, Tried
 from .workshop import Workshop
 
 PICK, SMALL = "pick", "small"

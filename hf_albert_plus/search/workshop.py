@@ -33,8 +33,6 @@ _FIRST_SHARE = 0.25
 _RANKED_BY = 1024
 # Exits learn in a pass or two; the encoder below them stays as it is.
 _EXITS_EPOCHS, _EXITS_RATE = 2.0, 1e-3
-# Points that leaving early may lose on the rows that are set aside.
-_EXITS_DROP = 0.1
 
 
 @dataclass(frozen=True)
@@ -141,9 +139,8 @@ class Workshop:
         self._done(record)
         return output
 
-    def with_exits(self, shape: Slimmed, taught: Path, *, scorer: Callable[[Any, list[Any]], float]) -> Path:
-        """A candidate whose texts leave early, by a threshold of the rows that are set aside."""
-        directory = self.out / shape.name
+    def learn_exits(self, taught: Path, output: Path) -> Path:
+        """Exits on a candidate that was finished, which stays as it is."""
         method = DistilSettings(
             method="fastbert",
             phases="exits",
@@ -151,22 +148,30 @@ class Workshop:
             epochs=_EXITS_EPOCHS if self.task.epochs > _EXITS_EPOCHS else self.task.epochs,
             learning_rate=_EXITS_RATE,
         )
-        exits = self._distil(method, directory / "exits")
-        settings = CalibrateSettings(max_drop=_EXITS_DROP, max_length=self.settings.max_length, seed=self.settings.seed)
+        return self._distil(method, output)
+
+    def calibrate(
+        self, exits: Path, output: Path, *, max_drop: float, scorer: Callable[[Any, list[Any]], float]
+    ) -> Path:
+        """A candidate whose texts leave early, by a threshold of the rows that are set aside.
+
+        Args:
+            max_drop: points that this may lose there.
+        """
+        settings = CalibrateSettings(max_drop=max_drop, max_length=self.settings.max_length, seed=self.settings.seed)
         if self.task.is_regression:
             settings = replace(settings, criterion="patience")
-        calibrated = directory / "calibrated"
         self._done(
             calibrate_exits(
                 exits,
                 data=str(self.rows.data),
                 task=self.rows.task,
-                output=calibrated,
+                output=output,
                 settings=settings,
                 score=scorer,
             )
         )
-        return calibrated
+        return output
 
     def export(self, trained: Path, output: Path, *, to: str = RUNTIME) -> Path:
         self._done(export(trained, to=[to], output=output))

@@ -44,6 +44,7 @@ def run(teacher, data, out, **given):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     out = tmp_path / "out"
     first = invoke("compress", teachers / "sst2", "--data", data_dir, "--task", "sst2", "--time-budget", "1s", *QUICK, "--out", out)  # fmt: skip
@@ -84,6 +85,7 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
     """In a file that has no room for all of the vocabulary, from more texts than the task's."""
     out, texts = tmp_path / "out", tmp_path / "more.txt"
@@ -142,6 +144,7 @@ def wait_for(process, words):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path):
     """By kill -9 it goes on where it was; by Ctrl-C it ends with the best until then."""

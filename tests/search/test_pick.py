@@ -10,9 +10,9 @@ from sklearn.metrics import accuracy_score
 from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.search.finalists import finalists_of, nearest
 from hf_albert_plus.search.frontier import verdict
-from hf_albert_plus.search.hunt import Tried
 from hf_albert_plus.search.pick import Judge, Measured
 from hf_albert_plus.search.settings import Budget
+from hf_albert_plus.search.tried import Tried
 from hf_albert_plus.tasks.glue import get_task
 
 TASK = get_task("sst2")

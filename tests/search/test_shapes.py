@@ -6,7 +6,7 @@ from hf_albert_plus.compression.pruning import prune
 from hf_albert_plus.compression.settings import PruneSettings
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.conversion.stage import convert
-from hf_albert_plus.search.descent import Descent, around, depths
+from hf_albert_plus.search.descent import Descent, around, depths, exit_drops
 from hf_albert_plus.search.narrow_embeddings import bytes_of, embedding_that_fits
 from hf_albert_plus.search.predicted_time import Pace, PredictedTime
 from hf_albert_plus.search.shapes import Slimmed, Work, shape_of_time
@@ -92,3 +92,10 @@ def test_embeddings_that_fit():
     assert embedding_that_fits(whole, config, max_bytes=30e6) is None
     assert embedding_that_fits(whole, config, max_bytes=19e6) == 256
     assert embedding_that_fits(whole, config, max_bytes=1) == 64
+
+
+@pytest.mark.parametrize(
+    ("max_drop", "expected"), [(1.0, [0.1, 0.5, 1.0]), (0.1, [0.1]), (0.15, [0.1, 0.15]), (None, [0.1]), (0.0, [0.1])]
+)
+def test_what_exits_may_lose(max_drop, expected):
+    assert exit_drops(max_drop) == expected

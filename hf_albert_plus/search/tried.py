@@ -1,0 +1,31 @@
+"""What came of each candidate of a search."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .pick import Measured
+
+# Candidates that need no training: all of the teacher, and with the pieces alone that its task uses.
+TEACHER, TRIMMED = "teacher", "trimmed"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of a candidate.
+
+    Attributes:
+        name: of its directory.
+        words: its shape.
+        directory, runtime: what runs it; None where it was stopped.
+        score: by the task's first metric; of one that was stopped after its first passes.
+        why: it was stopped; None where it was finished.
+        measured: None where it was stopped.
+    """
+
+    name: str
+    words: str
+    score: float
+    directory: Path | None = None
+    runtime: str | None = None
+    why: str | None = None
+    measured: Measured | None = None
