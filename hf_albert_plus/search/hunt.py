@@ -263,7 +263,7 @@ class Hunt:
     ) -> Tried:
         """Scores a finished candidate and says how it fares. Its speedup is that beside the clock times the clock's own over torch."""
         shop = self.workshop
-        scores = shop.score(Target("candidate", directory, runtime), directory.parent / f"{runtime}-scores")
+        scores = shop.score(Target("candidate", directory, runtime), directory.with_name(f"{directory.name}-scores"))
         paces = beside_clock or beside_torch
         assert paces is not None
         speedup = self._ratio(paces) * (1.0 if beside_clock is None else self._ratio(self.clock_paces))
