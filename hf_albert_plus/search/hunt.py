@@ -298,7 +298,11 @@ class Hunt:
         holds."""
         self._afford(self._learning_s(0.5))
         folder = self.workshop.out / name
-        exits = self.workshop.learn_exits(model, folder / "exits")
+        try:
+            exits = self.workshop.learn_exits(model, folder / "exits")
+        except AlbertPlusError as error:
+            say(f"  {words}, with exits: {error}")
+            return
         for max_drop in exit_drops(self.budget.max_drop):
             ending = "" if max_drop == LEAST_DROP else f"-{max_drop:g}"
             kept = self._leave(exits, ending=ending, name=name, words=words, max_drop=max_drop, model=model)

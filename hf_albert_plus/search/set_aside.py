@@ -26,10 +26,12 @@ class DividedRows:
     Attributes:
         data: the folder: its training split is learned from, its validation split is set aside.
         task: the task as its rows are read there.
+        count: rows that are learned from.
     """
 
     data: Path
     task: Task
+    count: int
 
 
 def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[DividedRows, Record]:
@@ -51,7 +53,7 @@ def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[Divide
 
     settings = {**task.settings, "share": _SHARE, "most": _MOST, "seed": seed}
     record = run_stage("set-aside", output, settings=settings, parents={"data": data_parent(data, task)}, work=work)
-    return DividedRows(output, replace(task, validation_file=None)), record
+    return DividedRows(output, replace(task, validation_file=None), record.result["learned_from"]), record
 
 
 def _write(rows: "Dataset", task: Task, path: Path) -> None:

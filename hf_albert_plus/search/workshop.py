@@ -31,8 +31,8 @@ RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 _FIRST_SHARE = 0.25
 # Training examples that layers, heads and columns are ranked by.
 _RANKED_BY = 1024
-# Exits learn in a pass or two; the encoder below them stays as it is.
-_EXITS_EPOCHS, _EXITS_RATE = 2.0, 1e-3
+# Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
+_EXITS_EPOCHS, _EXITS_EXAMPLES, _EXITS_RATE = 2.0, 40_000, 1e-3
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Workshop:
             method="fastbert",
             phases="exits",
             student=StudentSettings(student=str(taught)),
-            epochs=_EXITS_EPOCHS if self.task.epochs > _EXITS_EPOCHS else self.task.epochs,
+            epochs=round(min(_EXITS_EPOCHS, self.task.epochs, _EXITS_EXAMPLES / self.rows.count), 3),
             learning_rate=_EXITS_RATE,
         )
         return self._distil(method, output)
