@@ -65,7 +65,8 @@ def with_pieces(tokenizer: PreTrainedTokenizerBase, used: set[int], directory: P
             got=model["type"],
             repair="make a tokenizer of one of them: albert-plus tokenizer train",
         )
-    ids = _ids(model)
+    backend: Any = tokenizer.backend_tokenizer
+    ids = backend.get_vocab(with_added_tokens=False)
     wanted = used | {each["id"] for each in added} | {ids[piece] for piece in ids if _is_single(piece, model)}
     if model["type"] == "BPE":
         wanted |= {ids[piece] for piece in _parts({piece for piece in ids if ids[piece] in wanted}, model)}
@@ -84,13 +85,6 @@ def with_pieces(tokenizer: PreTrainedTokenizerBase, used: set[int], directory: P
         (directory / name).unlink(missing_ok=True)
     _check(directory, tokenizer, kept)
     return kept
-
-
-def _ids(model: dict[str, Any]) -> dict[str, int]:
-    """Piece -> id."""
-    if isinstance(model["vocab"], dict):
-        return dict(model["vocab"])
-    return {piece: place for place, (piece, _) in enumerate(model["vocab"])}
 
 
 def _is_single(piece: str, model: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from transformers import MPNetConfig, MPNetModel
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.records.record import fingerprint
 from hf_albert_plus.search import workshop
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.stage import compress, picked_student, search
@@ -94,6 +95,7 @@ def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
     )
     given = {"exits": False, "max_drop": 100.0, "max_size": 45e3, "unlabelled": str(texts)}
     found = run(teachers / "sst2", data_dir, out, **given)
+    assert fingerprint(out / "pick")
     assert (out / "pick" / "onnx" / "model_int8.onnx").stat().st_size <= 45e3
     untrained = [each.name for each in found.hunt.tried[:2]]
     assert untrained == ["teacher", "trimmed"]
