@@ -12,7 +12,13 @@ from transformers.utils import ModelOutput
 
 from .configuration_albert_plus import AlbertPlusConfig
 from .hub_albert_plus import PushesCodeAndCard
-from .layers_albert_plus import AlbertPlusAttention, AlbertPlusEmbeddings, AlbertPlusLayer, AlbertPlusNoNorm
+from .layers_albert_plus import (
+    AlbertPlusAttention,
+    AlbertPlusEmbeddings,
+    AlbertPlusLayer,
+    AlbertPlusLinearFromZero,
+    AlbertPlusNoNorm,
+)
 
 
 class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ignore[misc]  # its push_to_hub takes *args
@@ -26,7 +32,12 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
     base_model_prefix = "albert_plus"
     supports_gradient_checkpointing = True
     counts_every_label = True
-    _no_split_modules = ["AlbertPlusEmbeddings", "AlbertPlusAttention", "AlbertPlusFeedForwardBlock"]  # noqa: RUF012
+    _no_split_modules = [
+        "AlbertPlusEmbeddings",
+        "AlbertPlusAttention",
+        "AlbertPlusFeedForwardBlock",
+        "AlbertPlusDifference",
+    ]  # noqa: RUF012
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
@@ -41,6 +52,8 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
         elif isinstance(module, AlbertPlusNoNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
+        elif isinstance(module, AlbertPlusLinearFromZero):
+            init.zeros_(module.weight)
 
 
 def check_tokens(input_ids: Any, inputs_embeds: Any, *, config: AlbertPlusConfig) -> None:

@@ -24,6 +24,7 @@ TWIN_CROSSINGS = ("cosine", "residual")
 LARGEST = {
     "num_hidden_layers": 1000, "num_hidden_groups": 1000, "inner_group_num": 1000, "num_feedforward_networks": 1000,
     "hidden_size": 16384, "embedding_size": 16384, "bottleneck_size": 16384, "exit_size": 16384,
+    "layer_rank": 16384,
     "num_attention_heads": 16384, "intermediate_size": 65536, "num_labels": 65536, "type_vocab_size": 65536,
     "vocab_size": 1 << 24, "max_position_embeddings": 1 << 20,
 }  # fmt: skip
@@ -120,6 +121,8 @@ class AlbertPlusConfig(PreTrainedConfig):
         attention_sharing: `"all"`, `"none"`, a number of groups, a list with the block of every layer, or a pattern:
             `"sequence:M"`, `"cycle:M"`, `"reversed_cycle:M"`. A block owns its norms, so sharing it shares them.
         ffn_sharing: the same for the feed-forward blocks.
+        layer_rank: relaxed sharing (Bae et al. 2024, arXiv 2410.20672): every layer has norms and biases of its own, and of every product a
+            difference of this rank from that of the block that it shares. None: a shared block is the same in all of its layers.
         type_vocab_size: 0 leaves token types out (DistilBERT, RoBERTa).
         pooling: what heads on whole sequences read: the `"first"` token, or the `"mean"` of the real ones (Sentence-BERT,
             section 3).
@@ -161,6 +164,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     num_hidden_layers: int = 12
     attention_sharing: str | int | list[int] = "all"
     ffn_sharing: str | int | list[int] = "all"
+    layer_rank: int | None = None
     num_attention_heads: int = 12
     intermediate_size: int = 3072
     block_attention_heads: list[int] | None = None
@@ -218,6 +222,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 got=self.bottleneck_size,
                 repair="use null for no bottleneck",
             )
+        check_size("layer_rank", self.layer_rank)
         width, name = (
             self.bottleneck_size or self.hidden_size,
             "bottleneck_size" if self.bottleneck_size else "hidden_size",
@@ -289,6 +294,12 @@ class AlbertPlusConfig(PreTrainedConfig):
     def validate_sharing(self):
         resolve_sharing(self.attention_sharing, num_hidden_layers=self.num_hidden_layers, name="attention_sharing")
         resolve_sharing(self.ffn_sharing, num_hidden_layers=self.num_hidden_layers, name="ffn_sharing")
+        if self.layer_rank is not None and (self.bottleneck_size is not None or self.num_feedforward_networks > 1):
+            raise InvalidInput(
+                "layer_rank goes with neither bottleneck_size nor several num_feedforward_networks",
+                got=f"bottleneck_size {self.bottleneck_size}, num_feedforward_networks {self.num_feedforward_networks}",
+                repair="use null for one of them",
+            )
 
     def validate_block_sizes(self):
         for name, blocks, most in (

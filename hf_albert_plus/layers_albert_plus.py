@@ -2,7 +2,8 @@
 
 Every block is held once and indexed once a layer, so sharing needs no tying: parameter counts, safetensors, gradients
 and ONNX initialisers come out right by themselves. Tensors carry their axes in their names where they move: B batch,
-S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N heads, D head width, I all heads', V vocabulary.
+S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N heads, D head width, I all heads', F inner width of a
+feed-forward network, V vocabulary.
 """
 
 import torch
@@ -92,6 +93,43 @@ class AlbertPlusEmbeddings(nn.Module):
         return embeddings if self.trigram or self.projection is None else self.projection(embeddings)
 
 
+class AlbertPlusLinearFromZero(nn.Linear):
+    """A linear module whose weights begin at zero."""
+
+
+class AlbertPlusDifference(nn.Module):
+    """What a layer adds to a product that it shares: a product of rank r, and its bias (relaxed sharing: Bae et al. 2024,
+    arXiv 2410.20672)."""
+
+    def __init__(self, shared: nn.Linear, rank: int):
+        super().__init__()
+        self.down = nn.Linear(shared.in_features, rank, bias=False)
+        self.up = AlbertPlusLinearFromZero(rank, shared.out_features)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.up(self.down(hidden))
+
+
+def _own_parts(config: AlbertPlusConfig, block: nn.Module) -> nn.ModuleDict | None:
+    """A layer's own differences from the products of a block, by their names, and its norm; None where it has none of its own."""
+    if config.layer_rank is None:
+        return None
+    products = {name: part for name, part in block.named_children() if isinstance(part, nn.Linear)}
+    differences = {name: AlbertPlusDifference(part, config.layer_rank) for name, part in products.items()}
+    return nn.ModuleDict({**differences, "layer_norm": _norm(config, config.hidden_size)})
+
+
+def _product(block: nn.Module, name: str, inputs: torch.Tensor, own: nn.ModuleDict | None) -> torch.Tensor:
+    """What a block's product of that name gives, and what the layer adds to it."""
+    shared = getattr(block, name)(inputs)
+    return shared if own is None else shared + own[name](inputs)
+
+
+def _normalised(block: nn.Module, hidden: torch.Tensor, own: nn.ModuleDict | None) -> torch.Tensor:
+    norm: nn.Module = block.layer_norm if own is None else own["layer_norm"]  # type: ignore[assignment]
+    return norm(hidden)
+
+
 def eager_attention_forward(
     module: nn.Module,
     query_BNSD: torch.Tensor,
@@ -140,12 +178,12 @@ class AlbertPlusAttention(nn.Module):
         self.head_size = width // config.num_attention_heads
         self.scaling = self.head_size**-0.5
         self.attention_dropout = config.attention_probs_dropout_prob
-        inner = heads * self.head_size
-        self.query = nn.Linear(width, inner)
-        self.key = nn.Linear(width, inner)
-        self.value = nn.Linear(config.hidden_size, inner)
-        self.output = nn.Linear(inner, width)
-        self.layer_norm = _norm(config, width)
+        inner, is_whole = heads * self.head_size, config.layer_rank is None
+        self.query = nn.Linear(width, inner, bias=is_whole)
+        self.key = nn.Linear(width, inner, bias=is_whole)
+        self.value = nn.Linear(config.hidden_size, inner, bias=is_whole)
+        self.output = nn.Linear(inner, width, bias=is_whole)
+        self.layer_norm = _norm(config, width) if is_whole else None
         has_bottleneck = config.bottleneck_size is not None
         self.dropout = nn.Dropout(0.0 if has_bottleneck else config.hidden_dropout_prob)
         self.residual_bottleneck = AlbertPlusBottleneck(config, width) if has_bottleneck else None
@@ -155,14 +193,15 @@ class AlbertPlusAttention(nn.Module):
         self,
         hidden_BSH: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
+        own: nn.ModuleDict | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         residual_BSW = hidden_BSH if self.residual_bottleneck is None else self.residual_bottleneck(hidden_BSH)
         matched_BSW = hidden_BSH if self.query_key_bottleneck is None else self.query_key_bottleneck(hidden_BSH)
         heads_BSND = (*hidden_BSH.shape[:-1], -1, self.head_size)
-        query_BNSD = self.query(matched_BSW).view(heads_BSND).transpose(1, 2)
-        key_BNSD = self.key(matched_BSW).view(heads_BSND).transpose(1, 2)
-        value_BNSD = self.value(hidden_BSH).view(heads_BSND).transpose(1, 2)
+        query_BNSD = _product(self, "query", matched_BSW, own).view(heads_BSND).transpose(1, 2)
+        key_BNSD = _product(self, "key", matched_BSW, own).view(heads_BSND).transpose(1, 2)
+        value_BNSD = _product(self, "value", hidden_BSH, own).view(heads_BSND).transpose(1, 2)
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         context_BSND, weights_BNSS = attention(
             self,
@@ -175,7 +214,8 @@ class AlbertPlusAttention(nn.Module):
             **kwargs,
         )
         context_BSI = context_BSND.reshape(*hidden_BSH.shape[:-1], -1).contiguous()
-        return self.layer_norm(residual_BSW + self.dropout(self.output(context_BSI))), weights_BNSS
+        attended_BSW = residual_BSW + self.dropout(_product(self, "output", context_BSI, own))
+        return _normalised(self, attended_BSW, own), weights_BNSS
 
 
 class AlbertPlusFeedForward(nn.Module):
@@ -183,15 +223,16 @@ class AlbertPlusFeedForward(nn.Module):
 
     def __init__(self, config: AlbertPlusConfig, intermediate_size: int):
         super().__init__()
-        width = config.bottleneck_size or config.hidden_size
-        self.intermediate = nn.Linear(width, intermediate_size)
+        width, is_whole = config.bottleneck_size or config.hidden_size, config.layer_rank is None
+        self.intermediate = nn.Linear(width, intermediate_size, bias=is_whole)
         self.activation = _activation(config)
-        self.output = nn.Linear(intermediate_size, width)
+        self.output = nn.Linear(intermediate_size, width, bias=is_whole)
         self.dropout = nn.Dropout(config.hidden_dropout_prob if config.bottleneck_size is None else 0.0)
-        self.layer_norm = _norm(config, width)
+        self.layer_norm = _norm(config, width) if is_whole else None
 
-    def forward(self, hidden_BSW: torch.Tensor) -> torch.Tensor:
-        return self.layer_norm(hidden_BSW + self.dropout(self.output(self.activation(self.intermediate(hidden_BSW)))))
+    def forward(self, hidden_BSW: torch.Tensor, own: nn.ModuleDict | None = None) -> torch.Tensor:
+        inner_BSF = self.activation(_product(self, "intermediate", hidden_BSW, own))
+        return _normalised(self, hidden_BSW + self.dropout(_product(self, "output", inner_BSF, own)), own)
 
 
 class AlbertPlusFeedForwardBlock(AlbertPlusFeedForward):
@@ -208,18 +249,26 @@ class AlbertPlusFeedForwardBlock(AlbertPlusFeedForward):
             self.expansion_dropout = nn.Dropout(config.hidden_dropout_prob)
             self.expansion_layer_norm = _norm(config, config.hidden_size)
 
-    def forward(self, hidden_BSW: torch.Tensor, layer_input_BSH: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(  # type: ignore[override]
+        self, hidden_BSW: torch.Tensor, layer_input_BSH: torch.Tensor, own: nn.ModuleDict | None = None
+    ) -> torch.Tensor:
         for network in self.stacked:
             hidden_BSW = network(hidden_BSW)
-        hidden_BSW = super().forward(hidden_BSW)
+        hidden_BSW = super().forward(hidden_BSW, own)
         if self.expansion is None:
             return hidden_BSW
         return self.expansion_layer_norm(layer_input_BSH + self.expansion_dropout(self.expansion(hidden_BSW)))
 
 
 class AlbertPlusLayer(GradientCheckpointingLayer):
-    """One pass through an attention block and a feed-forward block. Owns no weight: the encoder hands it the blocks.
-    Its calls are what `output_hidden_states` records and what gradient checkpointing runs again."""
+    """One pass through an attention block and a feed-forward block, which the encoder hands it. Owns no weight but, with
+    `layer_rank`, its norms, biases and differences. Its calls are what `output_hidden_states` records and what gradient
+    checkpointing runs again."""
+
+    def __init__(self, config: AlbertPlusConfig, attention: AlbertPlusAttention, ffn: AlbertPlusFeedForwardBlock):
+        super().__init__()
+        self.own_attention = _own_parts(config, attention)
+        self.own_ffn = _own_parts(config, ffn)
 
     def forward(
         self,
@@ -230,8 +279,8 @@ class AlbertPlusLayer(GradientCheckpointingLayer):
         ffn: AlbertPlusFeedForwardBlock,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
-        attended_BSW, _ = attention(hidden_BSH, attention_mask, **kwargs)
-        return ffn(attended_BSW, hidden_BSH)
+        attended_BSW, _ = attention(hidden_BSH, attention_mask, self.own_attention, **kwargs)
+        return ffn(attended_BSW, hidden_BSH, self.own_ffn)
 
 
 def sequence_begins(sequence_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
@@ -261,7 +310,10 @@ class AlbertPlusEncoder(nn.Module):
         self.ffn_map = config.ffn_map
         self.attention = nn.ModuleList(AlbertPlusAttention(config, heads) for heads in config.attention_heads)
         self.ffn = nn.ModuleList(AlbertPlusFeedForwardBlock(config, size) for size in config.intermediate_sizes)
-        self.layers = nn.ModuleList(AlbertPlusLayer() for _ in self.attention_map)
+        self.layers = nn.ModuleList(
+            AlbertPlusLayer(config, self.attention[a], self.ffn[f])
+            for a, f in zip(self.attention_map, self.ffn_map, strict=True)
+        )
 
     def forward(
         self,

@@ -46,6 +46,10 @@ def steps_of(config: Any) -> Steps:
     size, depth = layers[0], config.num_hidden_layers
     if layers != list(range(size, depth, size)) or depth % size:
         raise InvalidInput(f"a loop over {depth} layers needs exits at even distances", got=layers, repair=repair)
+    if config.layer_rank is not None:
+        raise InvalidInput(
+            "a loop needs layers that are the same", got="layers that differ by layer_rank", repair=repair
+        )
     for name in ("attention_map", "ffn_map"):
         blocks = getattr(config, name)
         if any(blocks[layer] != blocks[layer % size] for layer in range(depth)):

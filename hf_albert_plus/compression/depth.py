@@ -60,19 +60,20 @@ def with_layers(model: Any, layers: Sequence[int]) -> Any:
         if getattr(config, sizes) is not None:
             setattr(config, sizes, [getattr(config, sizes)[block] for block in blocks])
         state = _renumbered(state, f"{prefix}encoder.{kind}.", blocks)
+    state = _renumbered(state, f"{prefix}encoder.layers.", layers)
     smaller = type(model)(config)
     smaller.load_state_dict(state)
     return smaller.to(next(model.parameters()).dtype).eval()
 
 
-def _renumbered(state: dict[str, torch.Tensor], start: str, blocks: list[int]) -> dict[str, torch.Tensor]:
-    """The tensors, those of other blocks left out and those of these numbered from 0."""
+def _renumbered(state: dict[str, torch.Tensor], start: str, kept_parts: Sequence[int]) -> dict[str, torch.Tensor]:
+    """The tensors, those of other blocks or layers left out and those of these numbered from 0."""
     kept = {}
     for name, tensor in state.items():
         if not name.startswith(start):
             kept[name] = tensor
             continue
         number, _, rest = name.removeprefix(start).partition(".")
-        if int(number) in blocks:
-            kept[f"{start}{blocks.index(int(number))}.{rest}"] = tensor
+        if int(number) in kept_parts:
+            kept[f"{start}{kept_parts.index(int(number))}.{rest}"] = tensor
     return kept

@@ -103,6 +103,12 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
         check_label_order(classifier.config, task, option="--model")
         check_trainable(model, classifier.config, option="--model")
         classifier.config.problem_type = task.problem_type
+        if classifier.config.layer_rank is not None and (settings.heads or settings.columns):
+            raise InvalidInput(
+                "heads and columns are removed from blocks that are the same in all of their layers",
+                got=f"layer_rank {classifier.config.layer_rank} in {model}",
+                repair="prune first, then let layers share: albert-plus convert --set layer_rank=…; or use --depth alone",
+            )
         widest = max(classifier.config.intermediate_sizes)
         if settings.columns and settings.multiple_of > widest:
             raise InvalidInput(
@@ -138,7 +144,8 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             )
         if layers is not None:
             smaller, scores = with_layers(classifier, layers), _of_layers(scores, classifier.config, layers)
-        smaller = without(smaller, _kept(scores, settings))
+        if scores:
+            smaller = without(smaller, _kept(scores, settings))
         set_label_thresholds(smaller, rows, tokenizer=tokenizer, task=task)
         smaller.save_pretrained(directory)
         tokenizer.save_pretrained(directory)

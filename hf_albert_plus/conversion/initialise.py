@@ -1,5 +1,6 @@
 """Starting points for a model from another one's weights. None is a conversion: the new model computes something else."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
 from ..heads import albert_plus_class, head_of
 from .families import CONVERTIBLE
+from .layer_differences import Kind, bring_near, states_of_layers
 from .models import to_albert_plus
 from .settings import Initialisation
 
@@ -50,7 +52,8 @@ def initialise(
     - `svd`: the mean of their best rank-one approximation, the layers being the rows: what they have in common, without
       the layer that deviates pulling it.
 
-    Embeddings narrower than the source's come from a truncated SVD (`factorise_embeddings`). Pooler and heads are
+    With `layer_rank` every layer gets the norms and biases of the layers that it stands for itself, and differences that bring its
+    products near to theirs. Embeddings narrower than the source's come from a truncated SVD (`factorise_embeddings`). Pooler and heads are
     copied where their sizes agree. `auto` averages where the sizes allow it and starts at random otherwise.
 
     Args:
@@ -77,14 +80,19 @@ def initialise(
     encoder, their_encoder = model.base_model.encoder, ours.base_model.encoder
     with torch.no_grad():
         _fill_embeddings(model.base_model.embeddings, ours.base_model.embeddings)
-        for kind in ("attention", "ffn"):
-            new_map, old_map = getattr(config, f"{kind}_map"), getattr(ours.config, f"{kind}_map")
-            blocks, their_blocks = getattr(encoder, kind), getattr(their_encoder, kind)
-            for block, members in _layers_of_blocks(new_map, depth, chosen).items():
-                states = [their_blocks[old_map[layer]].state_dict() for layer in members]
-                blocks[block].load_state_dict(_combine(states, combination))
+        kinds: tuple[Kind, ...] = ("attention", "ffn")
+        for kind in kinds:
+            blocks, theirs = getattr(encoder, kind), states_of_layers(their_encoder, kind)
+            for block, members in _layers_of_blocks(getattr(config, f"{kind}_map"), depth, chosen).items():
+                state = _combine([theirs[layer] for layer in members], combination)
+                blocks[block].load_state_dict({name: state[name] for name in blocks[block].state_dict()})
+            if config.layer_rank is not None:
+                for layer, members in _layers_of_blocks(range(config.num_hidden_layers), depth, chosen).items():
+                    bring_near(encoder, kind, layer, _combine([theirs[member] for member in members], combination))
         fresh = _copy_rest(model, ours)
     parts = [f"{combination} of the source's layers" + ("" if chosen is None else f" {chosen}")]
+    if config.layer_rank is not None:
+        parts.append(f"differences of rank {config.layer_rank} by truncated SVD")
     if config.embedding_size < ours.config.embedding_size:
         parts.append("embeddings by truncated SVD")
     if fresh:
@@ -103,7 +111,7 @@ def _check_layers(layers: list[int], *, new: int, old: int) -> list[int]:
 
 
 def _layers_of_blocks(
-    new_map: tuple[int, ...], source_layers: int, chosen: list[int] | None = None
+    new_map: Sequence[int], source_layers: int, chosen: list[int] | None = None
 ) -> dict[int, list[int]]:
     """Source layers that each block stands for."""
     depth = len(new_map)

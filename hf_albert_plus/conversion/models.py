@@ -133,7 +133,7 @@ def _mend(
 
 def _obstacles(ours: AlbertPlusConfig, *, head: str, to: str) -> list[str]:
     """What that architecture cannot compute."""
-    wanted = {"block_attention_heads": None, "block_intermediate_sizes": None, "norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
+    wanted = {"layer_rank": None, "block_attention_heads": None, "block_intermediate_sizes": None, "norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
               "trigram_embeddings": False, **({"pooling": "first", "pooler": "tanh"} if head in _POOLED else {}),
               **({"exit_layers": None} if head == "ForSequenceClassification" else {})}  # fmt: skip
     obstacles = [f"{name} {getattr(ours, name)!r}" for name, value in wanted.items() if getattr(ours, name) != value]

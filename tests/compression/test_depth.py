@@ -53,6 +53,18 @@ def test_blocks_that_no_layer_runs_are_gone():
     )
 
 
+def test_layers_that_differ_keep_their_differences():
+    model = randomise(AlbertPlusForSequenceClassification(small_config(layer_rank=2, ffn_sharing=2)).eval())
+    shorter = with_layers(model, [1, 3])
+    encoder, theirs = shorter.base_model.encoder, model.base_model.encoder
+    inputs = pair_inputs(120)
+    hidden = torch.randn(2, 5, model.config.hidden_size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = theirs.run(theirs.run(hidden, None, 1, 2), None, 3, 4)
+        torch.testing.assert_close(encoder(hidden), expected)
+        assert shorter(**inputs).logits.shape == (3, 2)
+
+
 def test_the_layer_that_goes_is_missed_least():
     """Of a BERT of transformers' own, by running it without each layer."""
     whole = bert(4)

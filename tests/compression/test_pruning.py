@@ -16,6 +16,7 @@ from hf_albert_plus.compression.pruning import prune, select, without
 from hf_albert_plus.compression.settings import PruneSettings, SparsifySettings
 from hf_albert_plus.compression.sparsity import StaysSparse, cubic, mask_of, sparsify
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
+from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.record import read_record
@@ -278,6 +279,18 @@ def test_a_classifier_of_another_task_is_refused(teachers, data_dir, tmp_path):
         prune(str(teachers / "sst2"), data=str(data_dir), task=get_task("stsb"), output=tmp_path / "p",
               settings=PruneSettings(epochs=1, batch_size=8))  # fmt: skip
     assert not list(tmp_path.iterdir())
+
+
+def test_layers_that_differ_from_their_block_are_pruned_first(teachers, data_dir, tmp_path):
+    convert(str(teachers / "sst2"), output=tmp_path / "relaxed", overrides={"layer_rank": 2})
+    settings = {"epochs": 1, "batch_size": 8, "max_length": 32, "examples": 16}
+    given = {"data": str(data_dir), "task": get_task("sst2")}
+    with pytest.raises(InvalidInput, match="the same in all of their layers, got layer_rank 2 .* prune first, then"):
+        prune(str(tmp_path / "relaxed"), **given, output=tmp_path / "p", settings=PruneSettings(**settings))
+    depth = {"heads": 0.0, "columns": 0.0, "depth": 1}
+    prune(str(tmp_path / "relaxed"), **given, output=tmp_path / "d", settings=PruneSettings(**settings, **depth))
+    config = AlbertPlusConfig.from_pretrained(tmp_path / "d")
+    assert (config.num_hidden_layers, config.layer_rank) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,40 @@ def test_auto_starts_at_random_where_the_source_does_not_convert():
     assert name.startswith("random: the source has no exact conversion to start from (32 for both")
     layer_norms = MobileBertConfig(**SMALL, intra_bottleneck_size=16, normalization_type="layer_norm")
     assert student_of(layer_norms).hidden_size == 32
+
+
+RELAXED = {"num_hidden_layers": 4, "embedding_size": 32, "attention_sharing": "all", "ffn_sharing": 2}
+
+
+def test_differences_of_full_rank_are_the_teacher_itself(teacher):
+    config = student_of(teacher.config, overrides={**RELAXED, "layer_rank": 40})
+    student, name = initialise(teacher, config, method="average")
+    assert name == "average of the source's layers, differences of rank 40 by truncated SVD"
+    assert max_difference(teacher, student) <= 1e-5
+    # And back: layers that share nothing.
+    alone = student_of(student.config, overrides={**RELAXED, "attention_sharing": "none", "ffn_sharing": "none"})
+    unshared, _ = initialise(student, alone, method="average")
+    assert unshared.config.layer_rank is None
+    assert max_difference(teacher, unshared) <= 1e-5
+
+
+@pytest.mark.parametrize("rank", [1, 5])
+def test_differences_of_a_rank_come_as_near_as_it_allows(teacher, rank):
+    """The squared distance that is left is the sum of the squared singular values that were cut (Eckart and Young)."""
+    config = student_of(teacher.config, overrides={**RELAXED, "layer_rank": rank})
+    student, _ = initialise(teacher, config, method="average")
+    encoder = student.albert_plus.encoder
+    wanted = [layer.intermediate.dense for layer in teacher.bert.encoder.layer]
+    for layer, members in ((0, (0, 1)), (3, (2, 3))):
+        mean = np.mean([wanted[member].weight.detach().numpy() for member in members], axis=0)
+        own = encoder.layers[layer].own_ffn["intermediate"]
+        near = (encoder.ffn[layer // 2].intermediate.weight + own.up.weight @ own.down.weight).detach().numpy()
+        cut = np.linalg.svd(wanted[layer].weight.detach().numpy() - mean, compute_uv=False)[rank:]
+        assert np.square(wanted[layer].weight.detach().numpy() - near).sum() == pytest.approx(
+            np.square(cut).sum(), rel=1e-4
+        )
+        torch.testing.assert_close(own.up.bias, wanted[layer].bias)
+        torch.testing.assert_close(
+            encoder.layers[layer].own_ffn["layer_norm"].weight,
+            teacher.bert.encoder.layer[layer].output.LayerNorm.weight,
+        )

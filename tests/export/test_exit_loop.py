@@ -58,6 +58,7 @@ SEGMENTED = {
     },
     "blocks of their own": {"exit_head": "pooled", "exit_layers": [2], "attention_sharing": "none", "ffn_sharing": 2},
     "uneven distances": {"exit_head": "shared", "exit_layers": [3]},
+    "layers that differ from their block": {"exit_head": "pooled", "exit_layers": [2], "layer_rank": 3},
     "uneven distances on the mean": {"exit_head": "branch", "exit_layers": [1, 3], "pooling": "mean"},
 }  # fmt: skip
 

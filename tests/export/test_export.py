@@ -47,6 +47,8 @@ GRID = [
     },
     {"pooling": "mean", "pooler": "none", "ffn_sharing": "none"},
     {"pooling": "mean", "pooler": "tanh", "type_vocab_size": 0, "attention_sharing": 2},
+    {"layer_rank": 3},
+    {"layer_rank": 2, "attention_sharing": "none", "ffn_sharing": "cycle:2", "hidden_act": "gelu", "pooling": "mean"},
 ]
 
 
@@ -64,12 +66,13 @@ def exported(request, tmp_path_factory):
 
 
 def _expected_products(model) -> int:
-    """Per layer four attention products and two a feed-forward network, with a bottleneck two ways in and one out; the
-    projection where there is one; pooler; classifier."""
+    """Per layer four attention products and two a feed-forward network, with a bottleneck two ways in and one out, and two
+    beside each where layers differ; the projection where there is one; pooler; classifier."""
     config = model.config
     if config.model_type == "bert":
         return 6 * config.num_hidden_layers + 2
     layer = 4 + 2 * config.num_feedforward_networks + (3 if config.bottleneck_size else 0)
+    layer += 12 if config.layer_rank is not None else 0
     projection = config.trigram_embeddings or config.embedding_size != config.hidden_size
     return layer * config.num_hidden_layers + projection + (config.pooler != "none") + 1
 

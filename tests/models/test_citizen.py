@@ -34,6 +34,7 @@ ARCHITECTURES = {
     },
     "trigrams": {"trigram_embeddings": True, "ffn_sharing": "sequence:2"},
     "mean of the tokens": {"pooling": "mean", "pooler": "none"},
+    "layers that differ from their block": {"layer_rank": 3, "attention_sharing": 2},
     "blocks of uneven sizes": {
         "attention_sharing": "none", "block_attention_heads": [4, 1, 3, 2], "ffn_sharing": 2, "block_intermediate_sizes": [8, 40],
     },
@@ -60,8 +61,9 @@ def test_captured_outputs_are_what_the_layers_gave(fields):
         assert torch.equal(output.hidden_states[0], hidden)
         maps = zip(model.config.attention_map, model.config.ffn_map, strict=True)
         for layer, (a, f) in enumerate(maps):
-            attended, weights = model.encoder.attention[a](hidden, mask)
-            hidden = model.encoder.ffn[f](attended, hidden)
+            own = model.encoder.layers[layer]
+            attended, weights = model.encoder.attention[a](hidden, mask, own.own_attention)
+            hidden = model.encoder.ffn[f](attended, hidden, own.own_ffn)
             torch.testing.assert_close(output.attentions[layer], weights, atol=1e-6, rtol=0)
             torch.testing.assert_close(output.hidden_states[layer + 1], hidden, atol=1e-5, rtol=1e-5)
     assert len(output.hidden_states) == len(output.attentions) + 1 == 5
@@ -279,7 +281,7 @@ def test_loading_leaves_nothing_uninitialised(tmp_path, fields, head):
     encoder = again.base_model
     assert encoder.embeddings.position_ids.tolist() == [list(range(64))]
     for name, parameter in again.named_parameters():
-        if name.endswith("bias"):
+        if name.endswith(("bias", "up.weight")):
             assert not parameter.any(), name
         elif "layer_norm" in name:
             assert (parameter == 1).all(), name

@@ -50,6 +50,54 @@ def test_a_shared_model_computes_what_its_unshared_copy_does(attention, ffn, emb
         torch.testing.assert_close(parameter.grad, total[key], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("fields", [{}, {"attention_sharing": "none"}, {"ffn_sharing": 2, "embedding_size": 32}])
+def test_layers_that_differ_from_their_block(fields):
+    """A layer computes what a block of its own does whose weights are the shared ones plus U·D, with the layer's norms and biases."""
+    relaxed = randomise(AlbertPlusForSequenceClassification(small_config(layer_rank=3, **fields)))
+    config = small_config(**{**fields, "attention_sharing": "none", "ffn_sharing": "none"})
+    unshared = AlbertPlusForSequenceClassification(config).eval()
+    state, merged = relaxed.state_dict(), {}
+    for key in unshared.state_dict():
+        name = _shared_key(key, relaxed.config)
+        if "encoder." not in key:
+            merged[key] = state[name]
+            continue
+        _, _, kind, layer, *module, leaf = key.split(".")
+        own = f"albert_plus.encoder.layers.{layer}.own_{kind}.{'.'.join(module)}"
+        if module == ["layer_norm"]:
+            merged[key] = state[f"{own}.{leaf}"]
+        elif leaf == "bias":
+            merged[key] = state[f"{own}.up.bias"]
+        else:
+            merged[key] = state[name] + state[f"{own}.up.weight"] @ state[f"{own}.down.weight"]
+    unshared.load_state_dict(merged)
+    inputs = {**pair_inputs(120), "labels": torch.tensor([0, 1, 1])}
+    one, other = (model(**inputs, output_hidden_states=True) for model in (relaxed, unshared))
+    torch.testing.assert_close(one.logits, other.logits, atol=1e-5, rtol=0)
+    torch.testing.assert_close(one.hidden_states, other.hidden_states, atol=1e-5, rtol=1e-5)
+    one.loss.backward()
+    assert all(parameter.grad is not None for parameter in relaxed.parameters())
+
+
+def test_a_new_model_has_no_differences_yet():
+    """Of every layer's own products the second is zero, so that training begins with plain sharing."""
+    state = AlbertPlusForSequenceClassification(small_config(layer_rank=3)).state_dict()
+    ups = [name for name in state if name.endswith("up.weight")]
+    assert len(ups) == 4 * 6
+    assert not any(state[name].any() for name in ups)
+    assert all(state[name.replace(".up.", ".down.")].any() for name in ups)
+
+
+def test_padding_changes_nothing_where_layers_differ():
+    model = randomise(AlbertPlusForSequenceClassification(small_config(layer_rank=2)))
+    inputs = pair_inputs(120)
+    with torch.no_grad():
+        together = model(**inputs).logits
+        length = int(inputs["attention_mask"][2].sum())
+        alone = model(**{name: tensor[2:3, :length] for name, tensor in inputs.items()}).logits
+    torch.testing.assert_close(alone[0], together[2], atol=1e-5, rtol=0)
+
+
 def _shared_key(key: str, config: AlbertPlusConfig) -> str:
     for kind, blocks in (("attention", config.attention_map), ("ffn", config.ffn_map)):
         prefix = f"albert_plus.encoder.{kind}."

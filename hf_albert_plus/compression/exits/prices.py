@@ -29,13 +29,14 @@ def prices_of_exits(config: Any, *, length: float, flat: float | None = None) ->
 
 def _of_layer(config: Any, *, heads: int, inner: int, length: float) -> float:
     """Multiply-adds of a layer: four products of attention, its scores and its sums, and two products a network; with a bottleneck, two
-    ways into it and one out."""
+    ways into it and one out, with layers that differ, two thin products beside each."""
     hidden, width = config.hidden_size, config.bottleneck_size or config.hidden_size
     all_heads = heads * (width // config.num_attention_heads)
     attention = (3 * width + hidden) * all_heads + 2 * length * all_heads
     networks = config.num_feedforward_networks * 2 * width * inner
     ways = 3 * hidden * width if config.bottleneck_size is not None else 0
-    return length * (attention + networks + ways)
+    differences = (config.layer_rank or 0) * (4 * (hidden + all_heads) + 2 * (hidden + inner))
+    return length * (attention + networks + ways + differences)
 
 
 def _of_branch(config: Any, length: float) -> float:
