@@ -32,12 +32,12 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
     base_model_prefix = "albert_plus"
     supports_gradient_checkpointing = True
     counts_every_label = True
-    _no_split_modules = [
+    _no_split_modules = [  # noqa: RUF012
         "AlbertPlusEmbeddings",
         "AlbertPlusAttention",
         "AlbertPlusFeedForwardBlock",
         "AlbertPlusDifference",
-    ]  # noqa: RUF012
+    ]
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True

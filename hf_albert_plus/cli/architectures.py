@@ -8,6 +8,8 @@ from ..conversion.settings import Combination
 from ..hub_connection import check_model
 from . import options as o
 from .console import done, print_json, print_rows, quiet_libraries, start
+from .settings_options import with_settings
+from .task_options import MaybeLearned
 
 
 def variants(
@@ -68,12 +70,14 @@ def variants(
     )  # fmt: skip
 
 
+@with_settings
 def convert(
     source: Annotated[
         str,
         typer.Argument(help="Directory or Hub id: ALBERT, BERT, DistilBERT, MobileBERT, (XLM-)RoBERTa or ALBERT-plus."),
     ],
     out: o.Out,
+    on: MaybeLearned,
     variant: Annotated[
         str | None, typer.Option(help="Start this architecture from SOURCE: albert-plus variants.")
     ] = None,
@@ -89,7 +93,8 @@ def convert(
 ) -> None:
     """Convert a checkpoint into the ALBERT-plus model that computes the same, or start another one from it.
 
-    With --variant, --set or --layers the outcome is a named initialisation and has to be trained.
+    With --variant, --set or --layers the outcome is a named initialisation and has to be trained. Embeddings that become narrower
+    keep the most of what the training texts of --data read.
     """
     check_model(source, option="SOURCE")
     start(None)
@@ -104,5 +109,7 @@ def convert(
         initialise=initialise,
         layers=None if layers is None else parse_layers(layers),
         to=to,
+        data=None if on is None else on.data,
+        task=None if on is None else on.task,
     )
     done(record, out, as_json=as_json)

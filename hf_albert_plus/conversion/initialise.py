@@ -12,6 +12,7 @@ from ..heads import albert_plus_class, head_of
 from .families import CONVERTIBLE
 from .layer_differences import Kind, bring_near, states_of_layers
 from .models import to_albert_plus
+from .occurrences import Occurrences
 from .settings import Initialisation
 
 _SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
@@ -40,7 +41,12 @@ def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | N
 
 
 def initialise(
-    source: PreTrainedModel, config: AlbertPlusConfig, *, method: Initialisation, layers: list[int] | None = None
+    source: PreTrainedModel,
+    config: AlbertPlusConfig,
+    *,
+    method: Initialisation,
+    layers: list[int] | None = None,
+    occurrences: Occurrences | None = None,
 ) -> tuple[PreTrainedModel, str]:
     """A model of `config` with the source's head, started from the source, and the name of what was done.
 
@@ -58,6 +64,7 @@ def initialise(
 
     Args:
         layers: the source's layer for every layer of the new model, from 0 (DistilBERT: `[0, 2, 4, 7, 9, 11]`).
+        occurrences: in texts that narrower embeddings should keep the most of; without any, every row of a table counts alike.
 
     Raises:
         InvalidInput: a method other than `auto` and `random` for sizes that do not allow it, or layers that the source lacks.
@@ -79,7 +86,7 @@ def initialise(
     chosen = _check_layers(layers, new=config.num_hidden_layers, old=depth) if layers is not None else None
     encoder, their_encoder = model.base_model.encoder, ours.base_model.encoder
     with torch.no_grad():
-        _fill_embeddings(model.base_model.embeddings, ours.base_model.embeddings)
+        _fill_embeddings(model.base_model.embeddings, ours.base_model.embeddings, occurrences)
         kinds: tuple[Kind, ...] = ("attention", "ffn")
         for kind in kinds:
             blocks, theirs = getattr(encoder, kind), states_of_layers(their_encoder, kind)
@@ -94,7 +101,8 @@ def initialise(
     if config.layer_rank is not None:
         parts.append(f"differences of rank {config.layer_rank} by truncated SVD")
     if config.embedding_size < ours.config.embedding_size:
-        parts.append("embeddings by truncated SVD")
+        weighted = "" if occurrences is None else ", weighted by how often each row is read"
+        parts.append(f"embeddings by truncated SVD{weighted}")
     if fresh:
         parts.append(f"{', '.join(fresh)} at random")
     return model.eval(), ", ".join(parts)
@@ -152,7 +160,7 @@ def _copy_rest(model: Any, source: Any) -> list[str]:
     return sorted(fresh)
 
 
-def _fill_embeddings(ours: Any, theirs: Any) -> None:
+def _fill_embeddings(ours: Any, theirs: Any, occurrences: Occurrences | None) -> None:
     positions = theirs.position_embeddings.weight[: len(ours.position_embeddings.weight)]
     tables = [theirs.word_embeddings.weight]
     if theirs.token_type_embeddings is None:
@@ -168,8 +176,12 @@ def _fill_embeddings(ours: Any, theirs: Any) -> None:
         if ours.projection is not None:
             ours.projection.load_state_dict(theirs.projection.state_dict())
     else:
+        counts = None
+        if occurrences is not None:
+            each = (occurrences.pieces_V, occurrences.positions_P, occurrences.types_T)
+            counts = [count[: len(table)] for count, table in zip(each, tables, strict=False)]
         tables, projection, bias = factorise_embeddings(
-            tables, embedding_size=ours.word_embeddings.embedding_dim, layer_norm=theirs.layer_norm
+            tables, embedding_size=ours.word_embeddings.embedding_dim, layer_norm=theirs.layer_norm, counts=counts
         )
         if theirs.projection is not None:
             bias = theirs.projection(bias)
@@ -182,18 +194,27 @@ def _fill_embeddings(ours: Any, theirs: Any) -> None:
 
 
 def factorise_embeddings(
-    tables: list[torch.Tensor], *, embedding_size: int, layer_norm: torch.nn.LayerNorm
+    tables: list[torch.Tensor],
+    *,
+    embedding_size: int,
+    layer_norm: torch.nn.LayerNorm,
+    counts: list[torch.Tensor] | None = None,
 ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
     """Tables of width H -> tables of width E, a projection `[H, E]` and its bias `[H]`, with the LayerNorm moved to E.
 
     A LayerNorm over H removes the mean of a row x and scales it to the length √H, then applies γ and β. With the
     truncated SVD x - mean(x) ≈ V·u the LayerNorm over E scales u to the length √E instead, so that
     γ ⊙ √(H/E)·V and β as projection and bias restore what the wide one gave, as far as rank E and the mean of u allow.
+
+    Args:
+        counts: how often each row of each table is read. A row weighs in the SVD as often as it is read, and once more, so that
+            those that no text has are kept as well as is left. Without counts all rows weigh the same.
     """
     stacked = torch.cat([table.detach().double() for table in tables])
     stacked = stacked - stacked.mean(dim=1, keepdim=True)
     hidden_size = stacked.shape[1]
-    _, directions = torch.linalg.eigh(stacked.T @ stacked)
+    weights = torch.ones(len(stacked)) if counts is None else 1 + torch.cat(counts)
+    _, directions = torch.linalg.eigh(stacked.T @ (weights.double()[:, None] * stacked))
     basis_HE = directions[:, -embedding_size:].flip(1)
     narrow = (stacked @ basis_HE).float().split([table.shape[0] for table in tables])
     projection = layer_norm.weight[:, None] * basis_HE.float() * (hidden_size / embedding_size) ** 0.5

@@ -15,14 +15,19 @@ from ..records.progress import say
 from ..records.record import Record, parent
 from ..records.stage import run_stage
 from ..tasks.rows import load_tokenizer
+from ..tasks.splits import data_parent
+from ..tasks.task import Task
 from ..tasks.task_file import read_task, write_task
 from .families import CONVERTIBLE
 from .initialise import initialise as start
 from .models import from_albert_plus, max_difference, to_albert_plus
+from .occurrences import occurrences_in_task
 from .sentence_encoders import trained_pooling, with_pooling
 from .settings import Initialisation
 
 _TOLERANCE = 1e-4
+# Tokens of a text that are counted.
+_LONGEST = 128
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ def convert(
     initialise: Initialisation = "average",
     layers: list[int] | None = None,
     to: str | None = None,
+    data: str | None = None,
+    task: Task | None = None,
 ) -> Record:
     """Converts a directory or Hub id.
 
@@ -72,6 +79,7 @@ def convert(
         initialise: how the source's layers become blocks: `average`, `first` or `svd`.
         layers: the source's layer for every layer of the new model.
         to: `bert` or `albert`: convert an ALBERT-plus source back to that architecture.
+        data, task: whose training texts narrower embeddings should keep the most of.
     """
     starts_new = bool(variant or overrides or layers)
     if to is not None and starts_new:
@@ -81,6 +89,12 @@ def convert(
             repair="convert twice, the second time with --to",
         )
 
+    if data is not None and not starts_new:
+        raise InvalidInput(
+            "--data says which texts narrower embeddings should keep the most of, with --variant or --set",
+            got=f"--data {data} alone",
+            repair="add --set embedding_size=128, or leave it out",
+        )
     if initialise != "average" and not starts_new:
         raise InvalidInput(
             "--initialise says how to start another model, with --variant, --set or --layers",
@@ -91,7 +105,13 @@ def convert(
     def work(directory: Path) -> dict[str, Any]:
         model = _open(source)
         if starts_new:
-            converted = _start(model, variant=variant, overrides=overrides or {}, method=initialise, layers=layers)
+            config = derived_config(to_albert_plus(model).config, variant=variant, overrides=overrides or {})
+            occurrences = None
+            if data is not None and task is not None:
+                tokenizer = load_tokenizer(source, model.config)
+                occurrences = occurrences_in_task(data, task, tokenizer, config, max_length=_LONGEST)
+            started, done = start(model, config, method=initialise, layers=layers, occurrences=occurrences)
+            converted = Converted(started, initialised=done)
         else:
             converted = _keep(model, to=to)
             if to is None:
@@ -106,9 +126,12 @@ def convert(
             write_task(directory, carried)
         return converted.describe()
 
+    parents: dict[str, Any] = {"source": parent(source)}
+    if data is not None and task is not None:
+        parents["data"] = data_parent(data, task)
     settings = {"variant": variant, "overrides": overrides or {}, "layers": layers, "to": to,
-                "initialise": initialise if starts_new else None}  # fmt: skip
-    return run_stage("convert", output, settings=settings, parents={"source": parent(source)}, work=work)
+                "initialise": initialise if starts_new else None, **(task.settings if task else {})}  # fmt: skip
+    return run_stage("convert", output, settings=settings, parents=parents, work=work)
 
 
 def _open(source: str) -> PreTrainedModel:
@@ -152,18 +175,3 @@ def _read_as_trained(converted: Converted, source: str) -> Converted:
         return converted
     say(f"reads the mean of the tokens, as {source} was trained to be read")
     return replace(converted, model=with_pooling(converted.model, "mean"))
-
-
-def _start(
-    model: PreTrainedModel,
-    *,
-    variant: str | None,
-    overrides: dict[str, Any],
-    method: Initialisation,
-    layers: list[int] | None,
-) -> Converted:
-    """A model of another config, its weights started from the source's."""
-    source: Any = to_albert_plus(model).config
-    config = derived_config(source, variant=variant, overrides=overrides)
-    started, initialised = start(model, config, method=method, layers=layers)
-    return Converted(started, initialised=initialised)

@@ -12,6 +12,7 @@ from transformers import set_seed
 from ..checkpoints import load_classifier
 from ..config_files import load_config
 from ..conversion.initialise import initialise
+from ..conversion.occurrences import Occurrences, occurrences_in_task
 from ..heads import albert_plus_class, architecture_of, is_classifier
 from ..last_layers import last_layers
 from ..pretraining.masking import EachToken, Masking, smoothed_weights
@@ -127,7 +128,24 @@ class MethodRun:
         config = student_config(source.config, task=task, settings=chosen, method=self.method.row)
         if self.method.general_teacher is not None and not chosen.has_weights:
             source = load_classifier(self.method.general_teacher, option="--general-teacher", task=task)
-        return start_student(source, config, task=task, settings=chosen, method=self.method.row)
+        return start_student(
+            source,
+            config,
+            task=task,
+            settings=chosen,
+            method=self.method.row,
+            occurrences=self._occurrences(source.config, config),
+        )
+
+    def _occurrences(self, theirs: Any, ours: Any) -> Occurrences | None:
+        """How often embeddings of a student are read that are narrower than those that they start from; None where they are not, or where
+        there is no task."""
+        data, task = self.materials.data, self.materials.task
+        wide = getattr(theirs, "embedding_size", theirs.hidden_size)
+        if data is None or task is None or ours.embedding_size >= wide or ours.vocab_size != theirs.vocab_size:
+            return None
+        tokenizer = self.materials.tokenizers(ours).rows
+        return occurrences_in_task(data, task, tokenizer, ours, max_length=self.settings.max_length)
 
     def _enter_units(self, student: Any) -> Units | None:
         """The units that a task of numbers is learned in. A student whose classifier answers already, its own or the teacher's, goes

@@ -10,6 +10,7 @@ from ..config_building import student_of, variant_of
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..conversion.initialise import initialise
+from ..conversion.occurrences import Occurrences
 from ..errors import InvalidInput, suggest
 from ..heads import architecture_of
 from ..tasks.task import Task
@@ -90,7 +91,13 @@ def student_config(source: Any, *, task: Task, settings: StudentSettings, method
 
 
 def start_student(
-    teacher: PreTrainedModel, config: AlbertPlusConfig, *, task: Task, settings: StudentSettings, method: Method
+    teacher: PreTrainedModel,
+    config: AlbertPlusConfig,
+    *,
+    task: Task,
+    settings: StudentSettings,
+    method: Method,
+    occurrences: Occurrences | None = None,
 ) -> tuple[PreTrainedModel, str]:
     """The student at its start, and where that is."""
     if settings.has_weights:
@@ -102,7 +109,7 @@ def start_student(
     start = settings.initialise or method.initialise
     deeper = config.num_hidden_layers > teacher.config.num_hidden_layers
     layers = None if deeper else _start_layers(teacher, config, start=start, chosen=method.start_layers)
-    student, done = initialise(teacher, config, method=start, layers=layers)
+    student, done = initialise(teacher, config, method=start, layers=layers, occurrences=occurrences)
     return (_towers(student) if method.towers else student), done
 
 

@@ -212,6 +212,7 @@ def _command(directory: Path, *, data: Path) -> str:
     else:
         for name in ("model", "teacher", "student", "unlabelled"):
             words += [f"--{name}", parents[name]] if name in parents else []
+    if "data" in parents:
         # A record names the task's own folder there, and the option the one above it.
         words += ["--data", str(data)]
         words += ["--task", str(record.settings["task"])] if "task_rows" not in record.settings else []

@@ -97,7 +97,10 @@ class Workshop:
         if shape.embedding_size == base.embedding_size:
             return source
         narrow = directory / "narrow"
-        self._done(convert(str(source), output=narrow, overrides={"embedding_size": shape.embedding_size}))
+        overrides = {"embedding_size": shape.embedding_size}
+        self._done(
+            convert(str(source), output=narrow, overrides=overrides, data=str(self.rows.data), task=self.rows.task)
+        )
         return narrow
 
     def begin(self, shape: Slimmed) -> Path:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from transformers import (
     AlbertConfig,
     AlbertForPreTraining,
@@ -31,6 +32,9 @@ from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.heads import HEADS
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
+from hf_albert_plus.records.record import read_record
+from hf_albert_plus.tasks.glue import get_task
+from tests.support.command_line import invoke
 from tests.support.small_models import SMALL, randomise, small_config
 
 ALBERT_SHAPES = {
@@ -392,7 +396,6 @@ def test_pickled_weights_are_not_opened(tmp_path):
 
 def test_a_config_with_fewer_layers_than_weights_is_refused(tmp_path):
     from hf_albert_plus.checkpoints import load_classifier
-    from hf_albert_plus.tasks.glue import get_task
 
     source = tmp_path / "four"
     BertModel(BertConfig(**SMALL)).save_pretrained(source)
@@ -424,3 +427,22 @@ def test_starting_a_variant(tmp_path, encoder_dir):
 def test_an_albert_plus_source_needs_a_target(tmp_path, classifier_dir):
     with pytest.raises(InvalidInput, match="ALBERT-plus model already"):
         convert(str(classifier_dir), output=tmp_path / "out")
+
+
+def test_embeddings_that_keep_what_a_task_reads(teachers, data_dir, tmp_path):
+    """By the command line, and the same by a distillation of the same texts: students start with what `convert` makes."""
+    narrow = {"embedding_size": 16, "num_hidden_layers": 2, "attention_sharing": "none", "ffn_sharing": "none"}
+    sets = [word for name, value in narrow.items() for word in ("--set", f"{name}={value}")]
+    on = ("--data", data_dir, "--task", "sst2")
+    invoke("convert", teachers / "sst2", *sets, "--layers", "0,3", *on, "--out", tmp_path / "narrow")
+    record = read_record(tmp_path / "narrow")
+    assert record.result["initialised"].endswith("embeddings by truncated SVD, weighted by how often each row is read")
+    assert record.parents["data"]["path"].endswith("sst2")
+    invoke("distill", "--teacher", teachers / "sst2", *on, "--student", "half", *sets, "--epochs", "0.001", "--learning-rate", "1e-9",
+           "--max-length", "64", "--precision", "fp32", "--out", tmp_path / "student")  # fmt: skip
+    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("narrow", "student"))
+    for part in ("word_embeddings", "position_embeddings", "projection"):
+        name = f"albert_plus.embeddings.{part}.weight"
+        torch.testing.assert_close(ours[name], theirs[name], atol=1e-5, rtol=0)
+    with pytest.raises(InvalidInput, match="--data says which texts .* got --data .* alone; add --set"):
+        convert(str(teachers / "sst2"), output=tmp_path / "same", data=str(data_dir), task=get_task("sst2"))

@@ -16,8 +16,9 @@ from transformers import (
 from hf_albert_plus.config_building import student_of
 from hf_albert_plus.conversion.initialise import factorise_embeddings, initialise
 from hf_albert_plus.conversion.models import max_difference
+from hf_albert_plus.conversion.occurrences import Occurrences
 from hf_albert_plus.errors import InvalidInput
-from tests.support.small_models import SMALL, randomise
+from tests.support.small_models import SMALL, randomise, small_config
 
 
 @pytest.fixture
@@ -93,6 +94,52 @@ def test_factorised_embeddings_restore_tables_of_low_rank():
     similarity = torch.nn.functional.cosine_similarity(restored - norm.bias, wide - norm.bias)
     assert similarity.mean() > 0.95
     torch.testing.assert_close((restored - norm.bias).norm(dim=1), (wide - norm.bias).norm(dim=1), rtol=0.15, atol=0)
+
+
+def test_rows_weigh_as_often_as_they_are_read():
+    """As if a table held each row once, and once more for each time that it is read."""
+    generator = torch.Generator().manual_seed(0)
+    tables = [torch.randn(rows, 32, generator=generator) for rows in (40, 6)]
+    counts = [torch.randint(0, 9, (rows,), generator=generator).double() for rows in (40, 6)]
+    norm = torch.nn.LayerNorm(32)
+    weighted, projection, _ = factorise_embeddings(tables, embedding_size=8, layer_norm=norm, counts=counts)
+    read = [table.repeat_interleave(1 + count.long(), dim=0) for table, count in zip(tables, counts, strict=True)]
+    repeated, expected, _ = factorise_embeddings(read, embedding_size=8, layer_norm=norm)
+    # Directions are known up to their sign.
+    torch.testing.assert_close(projection @ projection.T, expected @ expected.T, atol=1e-5, rtol=0)
+    for one, other, count in zip(weighted, repeated, counts, strict=True):
+        again = one.repeat_interleave(1 + count.long(), dim=0)
+        torch.testing.assert_close(again @ projection.T, other @ expected.T, atol=1e-5, rtol=0)
+
+
+def test_occurrences_counted_by_hand():
+    rows = [
+        {"input_ids": [2, 7, 7, 3], "token_type_ids": [0, 0, 1, 1]},
+        {"input_ids": [2, 5, 3], "token_type_ids": [0, 0, 1]},
+    ]
+    found = Occurrences.of(rows, small_config(vocab_size=9, max_position_embeddings=5))
+    assert found.pieces_V.tolist() == [0, 0, 2, 2, 0, 1, 0, 2, 0]
+    assert found.positions_P.tolist() == [2, 2, 2, 1, 0]
+    assert found.types_T.tolist() == [4, 3]
+    without = [{"input_ids": row["input_ids"]} for row in rows]
+    config = small_config(vocab_size=9, max_position_embeddings=5, type_vocab_size=0)
+    assert Occurrences.of(without, config).pieces_V.tolist() == found.pieces_V.tolist()
+
+
+@pytest.mark.parametrize("types", [2, 0])
+def test_what_texts_read_is_kept_best(teacher, types):
+    """Embeddings of the pieces that texts read come back better than without the texts, beside token types or without."""
+    config = student_of(teacher.config, overrides={"embedding_size": 8, "type_vocab_size": types})
+    ids = torch.arange(5, 17).reshape(2, 6)
+    occurrences = Occurrences.of([{"input_ids": row} for row in ids.tolist()] * 50, config)
+    similar = []
+    for counted in (occurrences, None):
+        student, name = initialise(teacher, config, method="average", occurrences=counted)
+        assert name.endswith("weighted by how often each row is read") == (counted is not None)
+        with torch.no_grad():
+            wanted, found = teacher.bert.embeddings(ids), student.albert_plus.embeddings(ids, None, None, None)
+        similar.append(float(torch.nn.functional.cosine_similarity(wanted, found, dim=-1).mean()))
+    assert similar[0] > similar[1] + 0.05
 
 
 def test_random_where_widths_differ_and_an_error_where_asked(teacher):
