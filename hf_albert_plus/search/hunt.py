@@ -23,7 +23,7 @@ from .predicted_time import Pace, PredictedTime
 from .settings import Budget
 from .shapes import Slimmed, shape_of_time
 from .shapes import Work as EncoderWork
-from .study_log import StudyLog
+from .study_log import StudyLog, TriedProposal
 from .tried import TEACHER, TRIMMED, Tried
 from .workshop import RUNTIME, WITH_EXITS, Workshop
 
@@ -325,19 +325,18 @@ class Hunt:
         return self._keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, beside_torch=None, beside_clock=paces)
 
     def _follow_proposals(self) -> None:
-        """Shapes that Optuna's sampler proposes, until some in a row improve nothing. What is slower than the best that holds, or than what is
-        asked, is not tried."""
+        """Shapes that Optuna's sampler proposes, until some in a row improve nothing; those of earlier runs first. What is slower than the best
+        that holds, or than what is asked, is not tried."""
         idle = declined = 0
+        earlier = iter(self.log.earlier)
         while idle < _IDLE and declined < _DECLINED:
             before = self._best()
-            proposal = self.log.propose()
-            ms = min(proposal.ms, self._slowest_of_use())
-            shape = shape_of_time(proposal.layers, time=ms, predicted=self._predicted_ms)
-            if shape is None or self._sized(shape).name in {each.name for each in self.tried}:
-                self.log.decline("no shape of this depth takes so long, or it was tried")
+            proposal = next(earlier, None) or self._propose()
+            shape, ms = proposal.shape, proposal.ms
+            if shape is None:
                 declined += 1
                 continue
-            declined, shape = 0, self._sized(shape)
+            declined = 0
             worth = self._begin(shape, ms=ms)
             if self._is_hopeless(worth):
                 self._stop(shape, worth, why="it was not to be expected that it would hold")
@@ -345,6 +344,16 @@ class Hunt:
                 self._finish(shape, worth)
             idle = 0 if self._best() != before else idle + 1
         self.ended = f"{_IDLE} proposals in a row improved nothing" if idle == _IDLE else "nothing new was proposed"
+
+    def _propose(self) -> TriedProposal:
+        """What is to be tried of a new proposal; no shape where none of that depth takes so long, or where it was tried."""
+        proposal = self.log.propose()
+        ms = min(proposal.ms, self._slowest_of_use())
+        shape = shape_of_time(proposal.layers, time=ms, predicted=self._predicted_ms)
+        if shape is None or self._sized(shape).name in {each.name for each in self.tried}:
+            self.log.decline("no shape of this depth takes so long, or it was tried")
+            return TriedProposal(None, ms)
+        return TriedProposal(self._sized(shape), ms)
 
     def _slowest_of_use(self) -> float:
         """Milliseconds a text of the fastest that holds, or what the budget asks where nothing does."""

@@ -1,7 +1,7 @@
 """The trials of a search in Optuna's storage: its dashboard opens them, and its sampler proposes shapes where the plan of the search ends."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,19 @@ class Proposal:
     """What the sampler proposes: a depth, and milliseconds a text."""
 
     layers: int
+    ms: float
+
+
+@dataclass(frozen=True)
+class TriedProposal:
+    """What is tried of a proposal.
+
+    Attributes:
+        shape: None where there is none that is new.
+        ms: that it was predicted to take.
+    """
+
+    shape: Slimmed | None
     ms: float
 
 
@@ -42,14 +55,27 @@ class StudyLog:
         )
         self.open: dict[str, Any] = {}
         self.proposed: Any = None
+        self.earlier: list[TriedProposal] = []
         for trial in self.study.get_trials(deepcopy=False):
-            if not trial.state.is_finished():  # of a search that was killed
-                self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            self._take_up(trial)
         self.known = {
             trial.user_attrs["name"]: trial.number
             for trial in self.study.get_trials(deepcopy=False)
-            if "name" in trial.user_attrs and trial.state != optuna.trial.TrialState.FAIL
+            if "name" in trial.user_attrs and trial.state.is_finished() and trial.state != optuna.trial.TrialState.FAIL
         }
+
+    def _take_up(self, trial: Any) -> None:
+        """Notes what was proposed before, and goes on with a proposal in whose midst a search was killed. What else was in its midst is of the
+        search's own plan, which begins it again."""
+        said = trial.user_attrs
+        is_proposal = "proposed" in said or ("why" in said and "name" not in said)
+        if not trial.state.is_finished() and not is_proposal:
+            self.study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)
+        elif is_proposal:
+            shape = Slimmed(**said["proposed"]) if "proposed" in said else None
+            self.earlier.append(TriedProposal(shape, trial.params["ms"]))
+            if shape is not None and not trial.state.is_finished():
+                self.open[shape.name] = self.optuna.trial.Trial(self.study, trial._trial_id)
 
     def propose(self) -> Proposal:
         """A depth and a time by TPE (Bergstra et al. 2011) of what was tried; the next shape that begins is its trial."""
@@ -71,6 +97,8 @@ class StudyLog:
             self.study.enqueue_trial({"layers": shape.layers, "ms": min(max(ms, self.fastest), self.slowest)})
             trial = self.study.ask()
             self._suggest(trial)
+        else:
+            trial.set_user_attr("proposed", asdict(shape))
         trial.set_user_attr("name", shape.name)
         trial.set_user_attr("shape", shape.in_words())
         self.open[shape.name] = trial

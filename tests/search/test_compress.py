@@ -47,6 +47,7 @@ def run(teacher, data, out, **given):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 1)
     out = tmp_path / "out"
     first = invoke("compress", teachers / "sst2", "--data", data_dir, "--task", "sst2", "--time-budget", "1s", *QUICK, "--out", out)  # fmt: skip
     assert "out/pick:onnx-int8" in first.stdout
@@ -62,6 +63,7 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     done = [each for each in document["candidates"] if each["stopped"] is None]
     assert document["pick"] in {each["name"] for each in done}
     page = (out / "compress.html").read_text()
+    assert len(done) < len(document["candidates"])
     assert all(each["stopped"] is None or each["stopped"] in html.unescape(page) for each in document["candidates"])
     for each in document["candidates"]:
         assert f'id="{each["name"]}"' in page

@@ -62,5 +62,5 @@ def _planted_ms(client: Client) -> float:
         if config.model_type == "albert_plus"
         else Work(layers, layers * config.num_attention_heads, layers * config.intermediate_size)
     )
-    in_int8 = 0.2 + 0.05 * work.layers + 0.02 * work.heads + 0.001 * work.columns
+    in_int8 = 0.02 + 0.05 * work.layers + 0.02 * work.heads + 0.001 * work.columns
     return 4 * in_int8 if client.target.runtime == "torch" else in_int8
