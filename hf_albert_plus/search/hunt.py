@@ -194,17 +194,15 @@ class Hunt:
             for layers in self.depths
             if (shape := shape_of_time(layers, time=ms, predicted=self._predicted_ms)) is not None
         ]
-        begun: dict[Slimmed, float] = {}
-        for shape in shapes:
-            begun[shape] = self._begin(shape, ms=ms)
+        begun = {shape: self._begin(shape, ms=ms) for shape in shapes}
         if not begun:
             return None
-        best = max(begun, key=lambda shape: begun[shape])
+        best = shapes[0] if len(shapes) == 1 else min(shapes, key=self._divergence)
         known = depths(self.config.num_hidden_layers)
         self.depths = known if len(self.depths) == 1 else around(best.layers, known)
         for shape, worth in begun.items():
             if shape != best:
-                self._stop(shape, worth, why=f"{best.in_words()} was better as fast")
+                self._stop(shape, worth, why=f"{best.in_words()} came nearer to the teacher as fast")
         self._finish(best, begun[best])
         return best.name
 
@@ -229,6 +227,13 @@ class Hunt:
         worth = self._worth(score_of(scores, self.task.metrics[0]))
         say(f"  {shape.in_words()}: {self._said(worth)} after a quarter of its passes")
         return worth
+
+    def _divergence(self, shape: Slimmed) -> float:
+        """How far a shape is from the teacher after its first passes."""
+        folder = self.workshop.out / shape.name
+        divergence = self.workshop.divergence(folder / "begun", folder / "begun-divergence")
+        say(f"  {shape.in_words()}: {divergence:.4g} away from the teacher's answers")
+        return divergence
 
     def _stop(self, shape: Slimmed, worth: float, *, why: str) -> None:
         score = self._worth(worth)

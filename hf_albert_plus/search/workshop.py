@@ -21,6 +21,7 @@ from ..distillation.stage import distill
 from ..records.record import Record
 from ..tasks.task import Task
 from .ctrl_c import CtrlC
+from .divergence import measure_divergence
 from .paces import Paces, measure_paces
 from .set_aside import DividedRows
 from .settings import CompressSettings
@@ -187,6 +188,19 @@ class Workshop:
             score([target], data=self.data, task=self.task, output=output, settings=settings, threads=self.threads)
         )
         return read_scores(output / SCORES)
+
+    def divergence(self, candidate: Path, output: Path) -> float:
+        """How far a candidate's answers are from those that it learns from, on the rows set aside."""
+        divergence, record = measure_divergence(
+            candidate,
+            self.guide,
+            rows=self.rows,
+            output=output,
+            max_length=self.settings.max_length,
+            precision=self.settings.precision,
+        )
+        self._done(record)
+        return divergence
 
     def paces(self, target: Target, output: Path, *, baseline: Target) -> Paces:
         """How fast a target is beside another one, on the rows that judge."""
