@@ -18,6 +18,8 @@ from .layers_albert_plus import (
     AlbertPlusLayer,
     AlbertPlusLinearFromZero,
     AlbertPlusNoNorm,
+    AlbertPlusRelativeBias,
+    AlbertPlusRelativePositions,
 )
 
 
@@ -49,6 +51,10 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
         super()._init_weights(module)
         if isinstance(module, AlbertPlusEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1])[None])
+        elif isinstance(module, AlbertPlusRelativeBias):
+            init.normal_(module.weight, std=self.config.initializer_range)
+        elif isinstance(module, AlbertPlusRelativePositions):
+            init.copy_(module.buckets, module.of_distances())
         elif isinstance(module, AlbertPlusNoNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)

@@ -24,7 +24,7 @@ TWIN_CROSSINGS = ("cosine", "residual")
 LARGEST = {
     "num_hidden_layers": 1000, "num_hidden_groups": 1000, "inner_group_num": 1000, "num_feedforward_networks": 1000,
     "hidden_size": 16384, "embedding_size": 16384, "bottleneck_size": 16384, "exit_size": 16384,
-    "layer_rank": 16384,
+    "layer_rank": 16384, "relative_attention_buckets": 256,
     "num_attention_heads": 16384, "intermediate_size": 65536, "num_labels": 65536, "type_vocab_size": 65536,
     "vocab_size": 1 << 24, "max_position_embeddings": 1 << 20,
 }  # fmt: skip
@@ -128,6 +128,8 @@ class AlbertPlusConfig(PreTrainedConfig):
             section 3).
         pooler: activation of the dense layer on that, `"tanh"` or `"relu"` (DistilBERT's classifier), or `"none"`: it is
             read as it is.
+        relative_attention_buckets: beside positions, a learned bias of each head on the distance of two tokens, which falls into one of
+            so many buckets (T5, MPNet), or None. An attention block owns its biases.
         norm_type: `"layer_norm"`, or `"no_norm"`, a learned scale and shift (MobileBERT, section 3.3).
         block_attention_heads: heads that each attention block has left, of `num_attention_heads` whose size they keep, or None
             for all of them everywhere.
@@ -172,6 +174,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     num_feedforward_networks: int = 1
     bottleneck_size: int | None = None
     trigram_embeddings: bool = False
+    relative_attention_buckets: int | None = None
     norm_type: str = "layer_norm"
     pooling: str = "first"
     pooler: str = "tanh"
@@ -223,6 +226,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 repair="use null for no bottleneck",
             )
         check_size("layer_rank", self.layer_rank)
+        check_size("relative_attention_buckets", self.relative_attention_buckets, least=4)
         width, name = (
             self.bottleneck_size or self.hidden_size,
             "bottleneck_size" if self.bottleneck_size else "hidden_size",

@@ -6,6 +6,8 @@ S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N hea
 feed-forward network, V vocabulary.
 """
 
+import math
+
 import torch
 from torch import nn
 from transformers.activations import ACT2FN
@@ -130,6 +132,42 @@ def _normalised(block: nn.Module, hidden: torch.Tensor, own: nn.ModuleDict | Non
     return norm(hidden)
 
 
+# Distances from this one on share the last bucket.
+_FARTHEST = 128
+
+
+def relative_buckets(positions: int, buckets: int) -> torch.Tensor:
+    """The bucket of each distance from a query to a key, from `-(positions - 1)` to `positions - 1`: half of the buckets are for keys
+    that stand behind. Near distances have one each, far ones share by their logarithm (T5, Raffel et al. 2020, section 2.1; MPNet)."""
+    distances = torch.arange(1 - positions, positions)
+    one_way, sizes = buckets // 2, distances.abs()
+    exact = one_way // 2
+    share = torch.log(sizes.clamp(min=1).float() / exact) / math.log(_FARTHEST / exact)
+    far = (exact + (share * (one_way - exact)).long()).clamp(max=one_way - 1)
+    return torch.where(sizes < exact, sizes, far) + one_way * (distances > 0)
+
+
+class AlbertPlusRelativeBias(nn.Module):
+    """What each head adds to scores by the bucket of a distance."""
+
+    def __init__(self, heads: int, buckets: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, heads, buckets))
+
+    def forward(self, buckets_SS: torch.Tensor) -> torch.Tensor:
+        """`[1, N, S, S]`."""
+        return self.weight[:, :, buckets_SS]
+
+
+def _with_bias(mask: torch.Tensor | None, bias_1NSS: torch.Tensor) -> torch.Tensor:
+    """What is added to scores: a bias, and a mask, which is added too or says where the scores count."""
+    if mask is None:
+        return bias_1NSS
+    if mask.dtype == torch.bool:
+        return torch.where(mask, bias_1NSS, torch.finfo(bias_1NSS.dtype).min)
+    return bias_1NSS + mask.to(bias_1NSS.dtype)
+
+
 def eager_attention_forward(
     module: nn.Module,
     query_BNSD: torch.Tensor,
@@ -184,6 +222,8 @@ class AlbertPlusAttention(nn.Module):
         self.value = nn.Linear(config.hidden_size, inner, bias=is_whole)
         self.output = nn.Linear(inner, width, bias=is_whole)
         self.layer_norm = _norm(config, width) if is_whole else None
+        buckets = config.relative_attention_buckets
+        self.relative_bias = None if buckets is None else AlbertPlusRelativeBias(heads, buckets)
         has_bottleneck = config.bottleneck_size is not None
         self.dropout = nn.Dropout(0.0 if has_bottleneck else config.hidden_dropout_prob)
         self.residual_bottleneck = AlbertPlusBottleneck(config, width) if has_bottleneck else None
@@ -194,6 +234,7 @@ class AlbertPlusAttention(nn.Module):
         hidden_BSH: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         own: nn.ModuleDict | None = None,
+        buckets_SS: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         residual_BSW = hidden_BSH if self.residual_bottleneck is None else self.residual_bottleneck(hidden_BSH)
@@ -202,6 +243,8 @@ class AlbertPlusAttention(nn.Module):
         query_BNSD = _product(self, "query", matched_BSW, own).view(heads_BSND).transpose(1, 2)
         key_BNSD = _product(self, "key", matched_BSW, own).view(heads_BSND).transpose(1, 2)
         value_BNSD = _product(self, "value", hidden_BSH, own).view(heads_BSND).transpose(1, 2)
+        if self.relative_bias is not None and buckets_SS is not None:
+            attention_mask = _with_bias(attention_mask, self.relative_bias(buckets_SS).to(query_BNSD.dtype))
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         context_BSND, weights_BNSS = attention(
             self,
@@ -277,9 +320,10 @@ class AlbertPlusLayer(GradientCheckpointingLayer):
         *,
         attention: AlbertPlusAttention,
         ffn: AlbertPlusFeedForwardBlock,
+        buckets_SS: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
-        attended_BSW, _ = attention(hidden_BSH, attention_mask, self.own_attention, **kwargs)
+        attended_BSW, _ = attention(hidden_BSH, attention_mask, self.own_attention, buckets_SS, **kwargs)
         return ffn(attended_BSW, hidden_BSH, self.own_ffn)
 
 
@@ -301,6 +345,34 @@ def sequence_bounds(sequence_ids: torch.Tensor, attention_mask: torch.Tensor | N
     return {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}
 
 
+class AlbertPlusRelativePositions(nn.Module):
+    """Which bucket each pair of tokens falls into by its distance."""
+
+    def __init__(self, config: AlbertPlusConfig):
+        super().__init__()
+        self.config = config
+        self.buckets = nn.Buffer(self.of_distances(), persistent=False)
+
+    def of_distances(self) -> torch.Tensor:
+        """The bucket of every distance that there can be."""
+        assert self.config.relative_attention_buckets is not None
+        return relative_buckets(self.config.max_position_embeddings, self.config.relative_attention_buckets)
+
+    def forward(self, length: int) -> torch.Tensor:
+        """`[S, S]`, a row for each query.
+
+        Raises:
+            ValueError: an attention that adds nothing to scores.
+        """
+        if self.config._attn_implementation not in ("eager", "sdpa"):
+            raise ValueError(
+                "relative_attention_buckets need attn_implementation='sdpa' or 'eager', which add to scores, got "
+                f"{self.config._attn_implementation!r}"
+            )
+        places = torch.arange(length, device=self.buckets.device)
+        return self.buckets[places[None] - places[:, None] + self.config.max_position_embeddings - 1]
+
+
 class AlbertPlusEncoder(nn.Module):
     """Layer i runs attention block `attention_map[i]` and feed-forward block `ffn_map[i]`."""
 
@@ -314,6 +386,9 @@ class AlbertPlusEncoder(nn.Module):
             AlbertPlusLayer(config, self.attention[a], self.ffn[f])
             for a, f in zip(self.attention_map, self.ffn_map, strict=True)
         )
+        self.relative_positions = None
+        if config.relative_attention_buckets is not None:
+            self.relative_positions = AlbertPlusRelativePositions(config)
 
     def forward(
         self,
@@ -333,6 +408,8 @@ class AlbertPlusEncoder(nn.Module):
     ) -> torch.Tensor:
         """Runs the layers from `first` up to `end`, from 0; all where neither is given."""
         layers = list(zip(self.layers, self.attention_map, self.ffn_map, strict=True))
+        if self.relative_positions is not None:
+            kwargs["buckets_SS"] = self.relative_positions(hidden_BSH.shape[1])  # type: ignore[typeddict-unknown-key]
         for layer, a, f in layers[first:end]:
             hidden_BSH = layer(hidden_BSH, attention_mask, attention=self.attention[a], ffn=self.ffn[f], **kwargs)
         return hidden_BSH

@@ -74,7 +74,9 @@ def variants(
 def convert(
     source: Annotated[
         str,
-        typer.Argument(help="Directory or Hub id: ALBERT, BERT, DistilBERT, MobileBERT, (XLM-)RoBERTa or ALBERT-plus."),
+        typer.Argument(
+            help="Directory or Hub id: ALBERT, BERT, DistilBERT, MobileBERT, MPNet, (XLM-)RoBERTa or ALBERT-plus."
+        ),
     ],
     out: o.Out,
     on: MaybeLearned,

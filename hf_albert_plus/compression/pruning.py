@@ -312,6 +312,9 @@ def without(model: Any, kept: dict[Site, torch.Tensor]) -> Any:
     prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
     for site, (_, size) in sites(encoder).items():
         places = (kept[site][:, None] * size + torch.arange(size)).flatten()
+        bias = f"{prefix}encoder.attention.{site.block}.relative_bias.weight"
+        if site.kind == "attention" and bias in state:
+            state[bias] = state[bias][:, kept[site]]
         made, read = _names(site, networks=model.config.num_feedforward_networks)
         for name in made:
             for part in ("weight", "bias"):

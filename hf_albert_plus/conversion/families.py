@@ -228,6 +228,16 @@ def _roberta_obstacle(config: Any, head: str) -> str | None:
     return _decoder_obstacle(config, head)
 
 
+_ROBERTA_HEADS = {
+    "classifier.dense": "albert_plus.pooler",
+    "classifier.out_proj": "classifier",
+    "lm_head.dense": "predictions.dense",
+    "lm_head.layer_norm": "predictions.layer_norm",
+    "lm_head.decoder": "predictions.decoder",
+    "lm_head": "predictions.decoder",
+}
+
+
 def _roberta(name: str) -> Family:
     return Family(
         name=name,
@@ -235,14 +245,7 @@ def _roberta(name: str) -> Family:
         layer_name=lambda config, layer: f"encoder.layer.{layer}",
         layer=_BERT_LAYER,
         encoder={**_EMBEDDINGS, "pooler.dense": "pooler"},
-        heads={
-            "classifier.dense": "albert_plus.pooler",
-            "classifier.out_proj": "classifier",
-            "lm_head.dense": "predictions.dense",
-            "lm_head.layer_norm": "predictions.layer_norm",
-            "lm_head.decoder": "predictions.decoder",
-            "lm_head": "predictions.decoder",
-        },
+        heads=_ROBERTA_HEADS,
         to_fields=lambda config, head: {
             **_unshared(config),
             "max_position_embeddings": longest_input(config),
@@ -251,6 +254,50 @@ def _roberta(name: str) -> Family:
         obstacle=_roberta_obstacle,
         position_offset=position_offset,
     )
+
+
+# What transformers' MPNet counts with, whatever its config says.
+_MPNET_BUCKETS = 32
+
+
+def _mpnet_obstacle(config: Any, head: str) -> str | None:
+    if config.relative_attention_num_buckets != _MPNET_BUCKETS:
+        return f"relative_attention_num_buckets {config.relative_attention_num_buckets}: transformers counts with {_MPNET_BUCKETS}"
+    if config.pad_token_id != 1:
+        return f"pad_token_id {config.pad_token_id}: its positions are counted from 1"
+    return _roberta_obstacle(config, head)
+
+
+_MPNET = Family(
+    name="MPNet",
+    prefix="mpnet",
+    layer_name=lambda config, layer: f"encoder.layer.{layer}",
+    layer={
+        "attention.attn.q": "attention.{a}.query",
+        "attention.attn.k": "attention.{a}.key",
+        "attention.attn.v": "attention.{a}.value",
+        "attention.attn.o": "attention.{a}.output",
+        "attention.LayerNorm": "attention.{a}.layer_norm",
+        "intermediate.dense": "ffn.{f}.intermediate",
+        "output.dense": "ffn.{f}.output",
+        "output.LayerNorm": "ffn.{f}.layer_norm",
+    },
+    encoder={
+        **_EMBEDDINGS,
+        "encoder.relative_attention_bias": "encoder.attention.0.relative_bias",
+        "pooler.dense": "pooler",
+    },
+    heads=_ROBERTA_HEADS,
+    to_fields=lambda config, head: {
+        **_unshared(config),
+        "type_vocab_size": 0,
+        "max_position_embeddings": longest_input(config),
+        "relative_attention_buckets": _MPNET_BUCKETS,
+        "classifier_dropout_prob": config.hidden_dropout_prob,
+    },
+    obstacle=_mpnet_obstacle,
+    position_offset=position_offset,
+)
 
 
 def _mobilebert_obstacle(config: Any, head: str) -> str | None:
@@ -295,6 +342,7 @@ FAMILIES = {
     "bert": _BERT,
     "distilbert": _DISTILBERT,
     "mobilebert": _MOBILEBERT,
+    "mpnet": _MPNET,
     "roberta": _roberta("Roberta"),
     "xlm-roberta": _roberta("XLMRoberta"),
 }

@@ -116,7 +116,12 @@ def _family(source: PreTrainedConfig) -> Family:
 def _mend(
     tensors: dict[str, torch.Tensor], config: AlbertPlusConfig, *, family: Family, source: Any, prefix: str
 ) -> None:
-    """Brings the embeddings into our shape, in place."""
+    """Brings the embeddings into our shape, and gives every block the biases that theirs share, in place."""
+    first = f"{prefix}encoder.attention.0.relative_bias.weight"
+    if first in tensors:
+        bias_1NB = tensors[first].T[None]
+        for block in range(len(config.attention_heads)):
+            tensors[first.replace("attention.0", f"attention.{block}")] = bias_1NB.clone()
     positions = f"{prefix}embeddings.position_embeddings.weight"
     tensors[positions] = tensors[positions][family.position_offset(source) :].clone()
     if config.embedding_size == config.hidden_size and not config.trigram_embeddings:
@@ -133,7 +138,7 @@ def _mend(
 
 def _obstacles(ours: AlbertPlusConfig, *, head: str, to: str) -> list[str]:
     """What that architecture cannot compute."""
-    wanted = {"layer_rank": None, "block_attention_heads": None, "block_intermediate_sizes": None, "norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
+    wanted = {"layer_rank": None, "relative_attention_buckets": None, "block_attention_heads": None, "block_intermediate_sizes": None, "norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
               "trigram_embeddings": False, **({"pooling": "first", "pooler": "tanh"} if head in _POOLED else {}),
               **({"exit_layers": None} if head == "ForSequenceClassification" else {})}  # fmt: skip
     obstacles = [f"{name} {getattr(ours, name)!r}" for name, value in wanted.items() if getattr(ours, name) != value]

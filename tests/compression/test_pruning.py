@@ -28,6 +28,7 @@ SHARINGS = {
     "all shared": {},
     "none shared": {"attention_sharing": "none", "ffn_sharing": "none"},
     "attention in groups": {"attention_sharing": 2, "ffn_sharing": "none"},
+    "relative positions": {"relative_attention_buckets": 8, "attention_sharing": 2},
     "bottleneck, networks in a row": {"bottleneck_size": 16, "num_feedforward_networks": 2, "norm_type": "no_norm"},
 }
 every_sharing = pytest.mark.parametrize("fields", SHARINGS.values(), ids=SHARINGS)

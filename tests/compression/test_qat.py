@@ -45,6 +45,7 @@ ARCHITECTURES = {
     "bottleneck": {"bottleneck_size": 16, "num_feedforward_networks": 2, "norm_type": "no_norm"},
     "trigram": {"trigram_embeddings": True},
     "E is H": {"embedding_size": 32},
+    "relative positions": {"relative_attention_buckets": 16, "ffn_sharing": 2},
     "layers that differ from their block": {"layer_rank": 3, "ffn_sharing": 2},
     "uneven": {"ffn_sharing": "none", "block_intermediate_sizes": [48, 16, 32, 48]},
 }

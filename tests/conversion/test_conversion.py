@@ -20,6 +20,9 @@ from transformers import (
     MobileBertConfig,
     MobileBertForMaskedLM,
     MobileBertModel,
+    MPNetConfig,
+    MPNetForSequenceClassification,
+    MPNetModel,
     RobertaConfig,
     RobertaForMaskedLM,
     XLMRobertaConfig,
@@ -31,6 +34,7 @@ from hf_albert_plus.conversion.models import from_albert_plus, max_difference, t
 from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.heads import HEADS
+from hf_albert_plus.layers_albert_plus import relative_buckets
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.tasks.glue import get_task
@@ -55,6 +59,7 @@ CONFIGS = {
     "Roberta": RobertaConfig(**_ROBERTA, type_vocab_size=1),
     "Roberta, two token types": RobertaConfig(**_ROBERTA, type_vocab_size=2),
     "XLMRoberta": XLMRobertaConfig(**_ROBERTA, type_vocab_size=1),
+    "MPNet": MPNetConfig(**_ROBERTA),
     "MobileBert": MobileBertConfig(**SMALL, embedding_size=16, intra_bottleneck_size=16),
     "MobileBert, plain pooler": MobileBertConfig(
         **{**SMALL, "intermediate_size": 24}, embedding_size=16, intra_bottleneck_size=8, num_feedforward_networks=2,
@@ -74,6 +79,7 @@ REAL = {
         RobertaForMaskedLM,
         RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5),
     ),
+    "mpnet-base": (MPNetForSequenceClassification, MPNetConfig(vocab_size=30527, max_position_embeddings=514, layer_norm_eps=1e-5)),
     "mobilebert-uncased": (MobileBertModel, MobileBertConfig(classifier_activation=False)),
 }  # fmt: skip
 
@@ -100,8 +106,39 @@ def test_every_architecture_and_head(kind, config):
     name = FAMILIES[config.model_type].name
     assert type(converted).__name__.removeprefix("AlbertPlus") == kind.__name__.removeprefix(name)
     assert max_difference(source, converted) <= 1e-6
-    offset = 2 * 32 if "Roberta" in name else 0  # rows of its position table that no token reads
-    assert converted.num_parameters() == source.num_parameters() - offset
+    offset = (
+        2 * 32 if name in ("Roberta", "XLMRoberta", "MPNet") else 0
+    )  # rows of its position table that no token reads
+    biases = 3 * 32 * 4 if name == "MPNet" else 0  # of distances, which every block has for itself
+    assert converted.num_parameters() == source.num_parameters() - offset + biases
+
+
+def test_buckets_of_distances():
+    """Those of transformers' MPNet, over all distances of its 512 positions."""
+    config = MPNetConfig(**_ROBERTA)
+    distances = torch.arange(-511, 512)
+    expected = MPNetModel(config).encoder.relative_position_bucket(distances)
+    assert relative_buckets(512, 32).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("length", [1, 7, 300])
+def test_long_distances(length):
+    config = MPNetConfig(**{**_ROBERTA, "max_position_embeddings": 514})
+    source = randomise(MPNetModel(config))
+    converted = to_albert_plus(source)
+    ids = torch.randint(2, 120, (2, length), generator=torch.Generator().manual_seed(0))
+    for implementation in ("sdpa", "eager"):
+        converted.set_attn_implementation(implementation)
+        with torch.no_grad():
+            expected, found = source(ids).last_hidden_state, converted(ids).last_hidden_state
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_an_attention_that_adds_nothing_to_scores_is_refused():
+    model = AlbertPlusModel(small_config(relative_attention_buckets=8))
+    model.config._attn_implementation = "flex_attention"
+    with pytest.raises(ValueError, match="need attn_implementation='sdpa' or 'eager', .* got 'flex_attention'"):
+        model.encoder(torch.zeros(1, 4, 32))
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -13,6 +13,7 @@ from transformers import (
     BertConfig,
     BertModel,
     DistilBertConfig,
+    ElectraConfig,
     MPNetConfig,
     RobertaConfig,
     XLMRobertaConfig,
@@ -49,6 +50,7 @@ ENCODERS = {
     "distilbert": DistilBertConfig(vocab_size=120, dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=64),
     "roberta": RobertaConfig(**_ROBERTA, type_vocab_size=1),
     "xlm-roberta": XLMRobertaConfig(**_ROBERTA, type_vocab_size=1),
+    "mpnet": MPNetConfig(**_ROBERTA),
     "albert_plus": small_config(),
 }  # fmt: skip
 TASK = get_task("sst2")
@@ -118,13 +120,13 @@ def test_a_plain_encoder_is_read_by_the_mean_where_asked(tmp_path):
 
 
 def test_a_pooling_that_cannot_be(tmp_path, capfd):
-    mpnet = MPNetConfig(**{**SMALL, "vocab_size": 120, "max_position_embeddings": 66})
-    source = str(sentence_encoder(randomise(AutoModel.from_config(mpnet)), tmp_path / "mpnet"))
+    electra = ElectraConfig(**{**SMALL, "vocab_size": 120, "max_position_embeddings": 66})
+    source = str(sentence_encoder(randomise(AutoModel.from_config(electra)), tmp_path / "electra"))
     model = open_for_task(source, task=TASK, option="--model")
-    assert type(model).__name__ == "MPNetForSequenceClassification"
+    assert type(model).__name__ == "ElectraForSequenceClassification"
     said = capfd.readouterr().err
-    assert "was trained to be read by the mean of the tokens, but mpnet has no ALBERT-plus counterpart" in said
-    with pytest.raises(InvalidInput, match=r"mpnet has no ALBERT-plus counterpart in .*leave --pooling out"):
+    assert "was trained to be read by the mean of the tokens, but electra has no ALBERT-plus counterpart" in said
+    with pytest.raises(InvalidInput, match=r"electra has no ALBERT-plus counterpart in .*leave --pooling out"):
         open_for_task(source, task=TASK, pooling="mean", option="--model")
     trained = tmp_path / "trained"
     AlbertPlusForSequenceClassification(small_config(id2label={0: "negative", 1: "positive"})).save_pretrained(trained)

@@ -47,6 +47,7 @@ GRID = {
     },
     "mean": {"exit_head": "pooled", "pooling": "mean"},
     "branches on the mean": {"exit_head": "branch", "pooling": "mean", "pooler": "none"},
+    "relative positions": {"exit_head": "pooled", "relative_attention_buckets": 8, "type_vocab_size": 0},
     "pruned": {"exit_head": "pooled", "block_attention_heads": [3], "block_intermediate_sizes": [16]},
 }
 
@@ -140,8 +141,10 @@ def test_the_body_stores_the_blocks_once(loop):
     (body,) = (attribute.g for attribute in loop.attribute)
     # Which head a column of a branch is of.
     heads = 2 * model.config.exit_size if model.config.exit_head == "branch" else 0
-    # Besides the weights a few dozen constants and, for a trace of a position table, what it gathers by.
-    assert stored_in(proto.graph) <= model.num_parameters() + heads + model.config.max_position_embeddings + 100
+    # Besides the weights a few dozen constants and, for a trace of a position table, what it gathers by; where distances count, their
+    # buckets.
+    positions = model.config.max_position_embeddings * (3 if model.config.relative_attention_buckets else 1)
+    assert stored_in(proto.graph) <= model.num_parameters() + heads + positions + 100
     assert {node.domain for node in (*proto.graph.node, *body.node)} == {""}
 
 

@@ -48,6 +48,13 @@ GRID = [
     {"pooling": "mean", "pooler": "none", "ffn_sharing": "none"},
     {"pooling": "mean", "pooler": "tanh", "type_vocab_size": 0, "attention_sharing": 2},
     {"layer_rank": 3},
+    {
+        "relative_attention_buckets": 8,
+        "type_vocab_size": 0,
+        "attention_sharing": "none",
+        "block_attention_heads": [4, 1, 3, 2],
+    },
+    {"relative_attention_buckets": 32, "attention_sharing": 2, "pooling": "mean", "pooler": "none", "layer_rank": 1},
     {"layer_rank": 2, "attention_sharing": "none", "ffn_sharing": "cycle:2", "hidden_act": "gelu", "pooling": "mean"},
 ]
 

@@ -34,6 +34,7 @@ ARCHITECTURES = {
     },
     "trigrams": {"trigram_embeddings": True, "ffn_sharing": "sequence:2"},
     "mean of the tokens": {"pooling": "mean", "pooler": "none"},
+    "relative positions": {"relative_attention_buckets": 8, "type_vocab_size": 0, "ffn_sharing": 2},
     "layers that differ from their block": {"layer_rank": 3, "attention_sharing": 2},
     "blocks of uneven sizes": {
         "attention_sharing": "none", "block_attention_heads": [4, 1, 3, 2], "ffn_sharing": 2, "block_intermediate_sizes": [8, 40],
@@ -62,7 +63,9 @@ def test_captured_outputs_are_what_the_layers_gave(fields):
         maps = zip(model.config.attention_map, model.config.ffn_map, strict=True)
         for layer, (a, f) in enumerate(maps):
             own = model.encoder.layers[layer]
-            attended, weights = model.encoder.attention[a](hidden, mask, own.own_attention)
+            places = model.encoder.relative_positions
+            buckets = None if places is None else places(hidden.shape[1])
+            attended, weights = model.encoder.attention[a](hidden, mask, own.own_attention, buckets)
             hidden = model.encoder.ffn[f](attended, hidden, own.own_ffn)
             torch.testing.assert_close(output.attentions[layer], weights, atol=1e-6, rtol=0)
             torch.testing.assert_close(output.hidden_states[layer + 1], hidden, atol=1e-5, rtol=1e-5)

@@ -57,6 +57,7 @@ def test_groups_are_exact_where_the_float_formula_of_2019_is_not():
         ({"attention_sharing": "reversed_cycle:0"}, ["attention_sharing", "got 0"]),
         ({"norm_type": "rms_norm"}, ["norm_type", "'rms_norm'", "layer_norm, no_norm"]),
         ({"pooler": "mean"}, ["pooler", "'mean'", "tanh, relu, none"]),
+        ({"relative_attention_buckets": 3}, ["relative_attention_buckets must be from 4 to 256", "got 3"]),
         ({"layer_rank": 0}, ["layer_rank must be from 1", "got 0"]),
         ({"layer_rank": 4, "bottleneck_size": 16}, ["layer_rank", "bottleneck_size 16", "use null for one"]),
         ({"layer_rank": 4, "num_feedforward_networks": 2}, ["layer_rank", "num_feedforward_networks 2"]),

@@ -12,7 +12,7 @@ import time
 
 import optuna
 import pytest
-from transformers import MPNetConfig, MPNetModel
+from transformers import ElectraConfig, ElectraModel
 
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.engine import Engine
@@ -172,8 +172,8 @@ def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path):
 
 
 def test_a_family_whose_parts_cannot_be_removed(data_dir, tmp_path, tokenizer_dir):
-    MPNetModel(MPNetConfig(vocab_size=99, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)).save_pretrained(tmp_path / "m")  # fmt: skip
-    with pytest.raises(InvalidInput, match="TEACHER must be of one of the architectures .*, got mpnet"):
+    ElectraModel(ElectraConfig(vocab_size=99, embedding_size=16, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)).save_pretrained(tmp_path / "m")  # fmt: skip
+    with pytest.raises(InvalidInput, match="TEACHER must be of one of the architectures .*, got electra"):
         run(tmp_path / "m", data_dir, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
