@@ -26,11 +26,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+# The files of a tokenizer that hold its vocabulary beside tokenizer.json.
+VOCABULARY_FILES = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+)
 # The files that a tokenizer can be made of.
 _TOKENIZER_FILES = (
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
-    "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
-)  # fmt: skip
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    *VOCABULARY_FILES,
+)
 # The suffixes of files that open a model.
 _MODEL_SUFFIXES = {".json", ".safetensors", ".txt", ".model"}
 # The files with an auto_map: names of the code that opens what they describe.

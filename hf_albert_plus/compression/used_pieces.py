@@ -6,12 +6,11 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from ..checkpoints import VOCABULARY_FILES
 from ..errors import InvalidInput
 from ..records.files import read_json, write_json
 
 _FILE = "tokenizer.json"
-# Files beside it that say the vocabulary once more.
-_OTHERS = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
 _BATCH = 1000
 
 
@@ -81,7 +80,7 @@ def with_pieces(tokenizer: PreTrainedTokenizerBase, used: set[int], directory: P
     if content["padding"] is not None:
         content["padding"]["pad_id"] = new_of[content["padding"]["pad_id"]]
     write_json(directory / _FILE, content)
-    for name in _OTHERS:
+    for name in VOCABULARY_FILES:
         (directory / name).unlink(missing_ok=True)
     _check(directory, tokenizer, kept)
     return kept

@@ -194,9 +194,11 @@ class Hunt:
             for layers in self.depths
             if (shape := shape_of_time(layers, time=ms, predicted=self._predicted_ms)) is not None
         ]
-        begun = {shape: self._begin(shape, ms=ms) for shape in shapes}
-        if not begun:
+        if not shapes:
             return None
+        self._afford(self._learning_s(0.25))
+        self.workshop.ahead(self.workshop.begin, shapes)
+        begun = {shape: self._begin(shape, ms=ms) for shape in shapes}
         best = shapes[0] if len(shapes) == 1 else min(shapes, key=self._divergence)
         known = depths(self.config.num_hidden_layers)
         self.depths = known if len(self.depths) == 1 else around(best.layers, known)

@@ -120,6 +120,10 @@ class CompressSettings:
         ),
     ] = None
     exits: Annotated[bool, Option("Also let texts leave early from what is best without.")] = True
+    jobs: Annotated[int, Option("Candidates that learn side by side, each on its share of the cores.")] = 1
+    address: Annotated[
+        str | None, Option("Ray cluster whose machines have this one's files: the --jobs candidates learn there.")
+    ] = None
     max_length: Annotated[
         int,
         Option("Longest input in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
@@ -138,6 +142,7 @@ class CompressSettings:
             ("min_speedup", self.min_speedup is None or 1 <= self.min_speedup <= 1e4, "from 1 to 10,000", "20"),
             ("epochs", self.epochs is None or 0 < self.epochs <= 1000, "above 0 and at most 1,000", "6"),
             ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "1e-4"),
+            ("jobs", 1 <= self.jobs <= 1000, "from 1 to 1,000", "2"),
             ("max_length", self.max_length >= 4, "at least 4", "128"),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),

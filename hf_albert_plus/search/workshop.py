@@ -1,8 +1,9 @@
 """What makes and measures candidates: each step is a stage of this package with a directory and a record of its own, so that a search that was
 stopped goes on where it was, and every candidate can be made again by its commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from .paces import Paces, measure_paces
 from .set_aside import DividedRows
 from .settings import CompressSettings
 from .shapes import Slimmed
+from .side_by_side import run_side_by_side
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
@@ -49,6 +51,7 @@ class Workshop:
         depth: layers of the teacher.
         out: where the candidates' directories are made.
         records: of every stage that was run or found done, in their order.
+        saved_s: seconds that stages took less, together, as they ran side by side.
         taught: name -> shape and directory of each candidate that was finished.
         ctrl_c: is obeyed after every stage.
     """
@@ -64,13 +67,15 @@ class Workshop:
     settings: CompressSettings
     threads: int | None
     records: list[Record] = field(default_factory=list)
+    saved_s: list[float] = field(default_factory=list)
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
     ctrl_c: CtrlC = field(default_factory=CtrlC)
 
     @property
     def spent_s(self) -> float:
-        """Seconds that all stages took, in whichever run they were made."""
-        return sum(record.seconds for record in self.records)
+        """Seconds that all stages took, in whichever run they were made; those that ran side by side in this one as long as they took
+        together."""
+        return sum(record.seconds for record in self.records) - sum(self.saved_s)
 
     @property
     def epochs(self) -> float:
@@ -103,6 +108,22 @@ class Workshop:
             convert(str(source), output=narrow, overrides=overrides, data=str(self.rows.data), task=self.rows.task)
         )
         return narrow
+
+    def ahead(self, work: Callable[[Any], object], items: Sequence[Any]) -> None:
+        """Has several candidates' stages made side by side, where jobs are asked for; whoever asks for them then finds them done.
+
+        Args:
+            work: one of this workshop's own, of one argument.
+        """
+        jobs, address = self.settings.jobs, self.settings.address
+        if len(items) < 2 or jobs < 2:
+            return
+        began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(self.records)
+        took = run_side_by_side(work, items, jobs=jobs, address=address)
+        for item in items:
+            work(item)
+        made = sum(record.seconds for record in self.records[before:] if record.finished >= began)
+        self.saved_s.append(max(0.0, made - took))
 
     def begin(self, shape: Slimmed) -> Path:
         """A candidate after its first quarter, by which it is compared with others."""
@@ -217,5 +238,6 @@ class Workshop:
         return paces
 
     def _done(self, record: Record) -> None:
-        self.records.append(record)
+        if record not in self.records:
+            self.records.append(record)
         self.ctrl_c.obey()

@@ -15,29 +15,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from hf_albert_plus.engines.engine import Engine
+from tests.support.ray_clusters import LOOPBACK, starting_cluster
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("ray.data")
 ROWS, PART = 1200, 20
 PARTS = ROWS // PART
-# Ray on loopback, which soon sees that a node is gone.
-LOOPBACK = {
-    **os.environ,
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "2",
-}
-# Two nodes of a core each; says its address and the process of the second one, and ends with its input.
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-second = cluster.add_node(num_cpus=1)
-print("cluster", cluster.address, second.all_processes["raylet"][0].process.pid, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -102,21 +86,10 @@ def workers_of(node):
 
 
 @pytest.fixture
-def cluster(killed):
+def cluster():
     """A cluster that starts meanwhile; called, it gives its address and the process of its second node."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", CLUSTER], env=LOOPBACK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True,
-    )  # fmt: skip
-    killed(process)
-
-    def found():
-        line = next(line for line in iter(process.stdout.readline, "") if line.startswith("cluster "))
-        _, address, pid = line.split()
-        return address, psutil.Process(int(pid))
-
-    yield found
-    process.communicate("", timeout=60)
+    with starting_cluster() as found:
+        yield found
 
 
 def test_a_killed_run_goes_on_elsewhere_where_a_node_is_killed_too(

@@ -53,7 +53,7 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     assert "out/pick:onnx-int8" in first.stdout
     # A larger budget goes on, and what was made is not made again.
     before = {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}
-    found = run(teachers / "sst2", data_dir, out)
+    found = run(teachers / "sst2", data_dir, out, jobs=2)
     assert before.items() <= {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}.items()
     assert found.directory == out / "pick"
     Engine.load(out / "pick", found.runtime)
