@@ -308,7 +308,7 @@ class AlbertPlusLayer(GradientCheckpointingLayer):
     `layer_rank`, its norms, biases and differences. Its calls are what `output_hidden_states` records and what gradient
     checkpointing runs again."""
 
-    def __init__(self, config: AlbertPlusConfig, attention: AlbertPlusAttention, ffn: AlbertPlusFeedForwardBlock):
+    def __init__(self, config: AlbertPlusConfig, attention: nn.Module, ffn: nn.Module):
         super().__init__()
         self.own_attention = _own_parts(config, attention)
         self.own_ffn = _own_parts(config, ffn)
@@ -408,10 +408,10 @@ class AlbertPlusEncoder(nn.Module):
     ) -> torch.Tensor:
         """Runs the layers from `first` up to `end`, from 0; all where neither is given."""
         layers = list(zip(self.layers, self.attention_map, self.ffn_map, strict=True))
-        if self.relative_positions is not None:
-            kwargs["buckets_SS"] = self.relative_positions(hidden_BSH.shape[1])  # type: ignore[typeddict-unknown-key]
+        buckets_SS = None if self.relative_positions is None else self.relative_positions(hidden_BSH.shape[1])
         for layer, a, f in layers[first:end]:
-            hidden_BSH = layer(hidden_BSH, attention_mask, attention=self.attention[a], ffn=self.ffn[f], **kwargs)
+            blocks = {"attention": self.attention[a], "ffn": self.ffn[f]}
+            hidden_BSH = layer(hidden_BSH, attention_mask, **blocks, buckets_SS=buckets_SS, **kwargs)
         return hidden_BSH
 
 

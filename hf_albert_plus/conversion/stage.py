@@ -105,8 +105,8 @@ def convert(
     def work(directory: Path) -> dict[str, Any]:
         model = _open(source)
         if starts_new:
-            config = derived_config(to_albert_plus(model).config, variant=variant, overrides=overrides or {})
-            occurrences = None
+            ours: Any = to_albert_plus(model).config
+            config, occurrences = derived_config(ours, variant=variant, overrides=overrides or {}), None
             if data is not None and task is not None:
                 tokenizer = load_tokenizer(source, model.config)
                 occurrences = occurrences_in_task(data, task, tokenizer, config, max_length=_LONGEST)
