@@ -156,8 +156,8 @@ def _width(value: onnx_ir.Value) -> int | None:
 
 
 def _spread(model: onnx_ir.Model, mask: onnx_ir.Value, length: onnx_ir.Value, *, before: onnx_ir.Node) -> onnx_ir.Value:
-    """A mask with a row for every query, which onnxruntime's `Attention` asks for."""
-    if _number(length) == 1:
+    """A mask with a row for every query, which onnxruntime's `Attention` asks for. A sum with biases of distances has them."""
+    if _number(length) == 1 or _producer(mask, "Add") is not None:
         return mask
     one = store(model, "mask_one", numpy.asarray([1], dtype=numpy.int64))
     target = onnx_ir.node("Concat", [one, one, length, one], attributes={"axis": 0}, name="node_mask_queries")

@@ -19,6 +19,14 @@ MODELS = {
     "not-shared": {"attention_sharing": "none", "ffn_sharing": "none", "num_hidden_layers": 2},
     "one head": {"num_attention_heads": 1, "num_hidden_layers": 2},
     "bottleneck": {"norm_type": "no_norm", "bottleneck_size": 16, "pooler": "none", "num_hidden_layers": 2},
+    "relative positions": {"relative_attention_buckets": 8, "attention_sharing": "none", "num_hidden_layers": 2},
+    "relative positions, all tokens read": {
+        "relative_attention_buckets": 8,
+        "pooling": "mean",
+        "attention_sharing": "none",
+        "num_hidden_layers": 2,
+    },
+    "layers that differ": {"layer_rank": 2, "num_hidden_layers": 3},
     "heads pruned": {"attention_sharing": "none", "block_attention_heads": [3, 1], "num_hidden_layers": 2},
 }
 
@@ -66,8 +74,9 @@ def test_heads_of_other_shapes_too(head):
     numpy.testing.assert_allclose(found, expected, atol=2e-6, rtol=1e-5)
 
 
-def test_an_int8_graph_answers_as_without_the_pass(tmp_path):
-    model, graph = traced(num_hidden_layers=3)
+@pytest.mark.parametrize("name", ["all-shared", "relative positions, all tokens read", "layers that differ"])
+def test_an_int8_graph_answers_as_without_the_pass(tmp_path, name):
+    model, graph = traced(**MODELS[name])
     apply_passes(graph, ("narrow_mask", "keep_first_token"))
     save_graph(graph, tmp_path / "m.onnx")
     examples = [{name: tensor.numpy() for name, tensor in random_inputs(model, batch=2, length=12).items()}]
