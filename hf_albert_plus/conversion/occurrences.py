@@ -29,7 +29,8 @@ class Occurrences:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Sequence[int]]], config: Any) -> "Occurrences":
-        """Counts those of rows of `input_ids` and, where the model reads them, `token_type_ids`, all without padding."""
+        """Counts those of rows of `input_ids` and, where a model reads them, `token_type_ids`, all without padding. To a config of fewer
+        types a type that it has not is its last."""
         pieces, positions, types = (
             torch.zeros(max(size, 1), dtype=torch.float64)
             for size in (config.vocab_size, config.max_position_embeddings, config.type_vocab_size)
@@ -39,7 +40,8 @@ class Occurrences:
             ones = torch.ones(len(ids), dtype=torch.float64)
             pieces.index_add_(0, ids, ones)
             positions[: len(ids)] += 1
-            types.index_add_(0, torch.as_tensor(row.get("token_type_ids", [0] * len(ids))), ones)
+            types_S = torch.as_tensor(row.get("token_type_ids", [0] * len(ids)))
+            types.index_add_(0, types_S.clamp(max=len(types) - 1), ones)
         return cls(pieces, positions, types)
 
 
