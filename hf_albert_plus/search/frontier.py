@@ -19,7 +19,7 @@ from .tried import Tried
 
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
 # The directories of a candidate before it gets exits or is exported, in their order.
-_STAGES = ("cut", "narrow", "begun", "taught")
+_STAGES = ("cut", "smaller", "begun", "taught")
 
 
 def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None) -> None:

@@ -21,7 +21,7 @@ from .paces import Paces
 from .pick import Judge, Loss, Measured, affords, answers_of, points_text, score_of
 from .predicted_time import Pace, PredictedTime
 from .settings import Budget
-from .shapes import Slimmed, shape_of_time
+from .shapes import Slimmed, can_share, shape_of_time
 from .shapes import Work as EncoderWork
 from .study_log import StudyLog, TriedProposal
 from .tried import TEACHER, TRIMMED, Tried
@@ -29,6 +29,8 @@ from .workshop import RUNTIME, WITH_EXITS, Workshop
 
 # A seventieth of the teacher's time is what embeddings and the graph's own steps leave.
 _FASTEST = 1 / 70
+# Of the differences between layers that share a block.
+_RANK = 16
 # Proposals in a row that improve nothing end a search.
 _IDLE = 3
 # Proposals in a row of what was tried or cannot be: there is nothing new.
@@ -194,6 +196,7 @@ class Hunt:
             for layers in self.depths
             if (shape := shape_of_time(layers, time=ms, predicted=self._predicted_ms)) is not None
         ]
+        shapes += self._shared(ms)
         if not shapes:
             return None
         self._afford(self._learning_s(0.25))
@@ -207,6 +210,17 @@ class Hunt:
                 self._stop(shape, worth, why=f"{best.in_words()} came nearer to the teacher as fast")
         self._finish(best, begun[best])
         return best.name
+
+    def _shared(self, ms: float) -> list[Slimmed]:
+        """Where the file must be small, also as many whole layers as are so fast, all of which share one block but for differences of low
+        rank: what they save is left for wider embeddings."""
+        if self.budget.max_bytes is None or not can_share(self.config):
+            return []
+        for layers in range(self.config.num_hidden_layers, 1, -1):
+            shape = Slimmed(layers, 1.0, rank=_RANK)
+            if self._predicted_ms(shape) <= ms:
+                return [self._sized(shape)]
+        return []
 
     def _sized(self, shape: Slimmed) -> Slimmed:
         """The shape with embeddings as narrow as the file must be, cut from the fastest candidate that holds and has all of it: what learned
@@ -251,7 +265,8 @@ class Hunt:
         folder = self.workshop.out / shape.name
         model = self.workshop.export(taught, folder / "model")
         paces = self.workshop.paces(Target("candidate", model, RUNTIME), folder / "paces", baseline=self.clock)
-        self._learn_pace(shape, paces)
+        if shape.rank is None:  # others' thin products are no work of the kinds that times are predicted from
+            self._learn_pace(shape, paces)
         tried = self._keep(shape.name, shape.in_words(), model, RUNTIME, beside_torch=None, beside_clock=paces)
         self.gains.append(self._worth(tried.score) - begun)
         assert tried.measured is not None

@@ -21,5 +21,9 @@ def bytes_of(shape: Slimmed, config: Any, *, width: int | None) -> float:
     embedding = width or config.embedding_size
     tables = (config.vocab_size + config.max_position_embeddings) * embedding
     projection = 0 if embedding == size else embedding * size
-    head_size = size // config.num_attention_heads
-    return tables + projection + 4 * size * head_size * work.heads + 2 * size * work.columns
+    all_heads, columns = (size // config.num_attention_heads) * work.heads, work.columns
+    if shape.rank is None:
+        return tables + projection + 4 * size * all_heads + 2 * size * columns
+    block = (4 * size * all_heads + 2 * size * columns) / shape.layers
+    differences = shape.rank * (shape.layers * 6 * size + 4 * all_heads + 2 * columns)
+    return tables + projection + block + differences

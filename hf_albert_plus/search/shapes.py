@@ -23,12 +23,14 @@ class Slimmed:
         width: share of the feed-forward columns that stays in them.
         embedding_size: E of the narrower embeddings; None where they stay as they are.
         base: name of the finished candidate that it is cut from; None where it is cut from the teacher.
+        rank: of the differences between layers that all share one block; None where each has its own.
     """
 
     layers: int
     width: float
     embedding_size: int | None = None
     base: str | None = None
+    rank: int | None = None
 
     @property
     def heads(self) -> float:
@@ -39,11 +41,12 @@ class Slimmed:
     def name(self) -> str:
         embeddings = "" if self.embedding_size is None else f"-e{self.embedding_size}"
         base = "" if self.base is None else f"-{hashlib.sha256(self.base.encode()).hexdigest()[:4]}"
-        return f"layers{self.layers}-width{100 * self.width:.0f}{embeddings}{base}"
+        shared = "" if self.rank is None else f"-shared{self.rank}"
+        return f"layers{self.layers}-width{100 * self.width:.0f}{embeddings}{shared}{base}"
 
     def can_be_cut_from(self, other: "Slimmed") -> bool:
         """Whether another shape has all that this one has, and something more."""
-        has_all = other.layers >= self.layers and other.width >= self.width
+        has_all = other.layers >= self.layers and other.width >= self.width and other.rank is None
         return has_all and other != self and other.embedding_size in (None, self.embedding_size)
 
     def in_words(self) -> str:
@@ -53,7 +56,8 @@ class Slimmed:
             else f", {100 * self.heads:.0f} % of the heads, {100 * self.width:.0f} % of the columns"
         )
         embeddings = "" if self.embedding_size is None else f", E = {self.embedding_size}"
-        return f"{self.layers} layers{width}{embeddings}"
+        shared = "" if self.rank is None else f", one block with differences of rank {self.rank}"
+        return f"{self.layers} layers{width}{shared}{embeddings}"
 
 
 @dataclass(frozen=True)
@@ -102,3 +106,10 @@ def shape_of_time(
         else:
             thin = middle
     return Slimmed(layers, round(thin, 2), embedding_size)
+
+
+def can_share(config: Any) -> bool:
+    """Whether the layers of a model can share one block that differs from layer to layer: they have blocks of one size each."""
+    sizes = (config.block_attention_heads, config.block_intermediate_sizes, config.bottleneck_size, config.layer_rank)
+    own = len(set(config.attention_map)) == len(set(config.ffn_map)) == config.num_hidden_layers
+    return own and all(size is None for size in sizes) and config.num_feedforward_networks == 1

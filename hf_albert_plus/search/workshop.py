@@ -100,14 +100,18 @@ class Workshop:
             cut, data = directory / "cut", str(self.rows.data)
             self._done(prune(str(source), data=data, task=self.rows.task, output=cut, settings=settings))
             source = cut
-        if shape.embedding_size == base.embedding_size:
+        overrides: dict[str, Any] = {}
+        if shape.embedding_size != base.embedding_size:
+            overrides["embedding_size"] = shape.embedding_size
+        if shape.rank is not None:
+            overrides |= {"attention_sharing": "all", "ffn_sharing": "all", "layer_rank": shape.rank}
+        if not overrides:
             return source
-        narrow = directory / "narrow"
-        overrides = {"embedding_size": shape.embedding_size}
+        smaller = directory / "smaller"
         self._done(
-            convert(str(source), output=narrow, overrides=overrides, data=str(self.rows.data), task=self.rows.task)
+            convert(str(source), output=smaller, overrides=overrides, data=str(self.rows.data), task=self.rows.task)
         )
-        return narrow
+        return smaller
 
     def ahead(self, work: Callable[[Any], object], items: Sequence[Any]) -> None:
         """Has several candidates' stages made side by side, where jobs are asked for; whoever asks for them then finds them done.

@@ -101,6 +101,7 @@ def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
     assert (out / "pick" / "onnx" / "model_int8.onnx").stat().st_size <= 45e3
     untrained = [each.name for each in found.hunt.tried[:2]]
     assert untrained == ["teacher", "trimmed"]
+    assert any(each.name.endswith("-shared16") for each in found.hunt.tried)
     sizes = {each.name: each.measured.file_bytes for each in found.hunt.tried if each.measured is not None}
     assert sizes["trimmed"] < sizes["teacher"]
     assert sizes["teacher"] > 45e3

@@ -6,11 +6,13 @@ from hf_albert_plus.compression.pruning import prune
 from hf_albert_plus.compression.settings import PruneSettings
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.conversion.stage import convert
+from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.search.descent import Descent, around, depths, exit_drops
 from hf_albert_plus.search.narrow_embeddings import bytes_of, embedding_that_fits
 from hf_albert_plus.search.predicted_time import Pace, PredictedTime
-from hf_albert_plus.search.shapes import Slimmed, Work, shape_of_time
+from hf_albert_plus.search.shapes import Slimmed, Work, can_share, shape_of_time
 from hf_albert_plus.tasks.glue import get_task
+from tests.support.small_models import small_config
 
 MINILM = Work(layers=6, heads=72, columns=9216)
 
@@ -92,6 +94,39 @@ def test_embeddings_that_fit():
     assert embedding_that_fits(whole, config, max_bytes=30e6) is None
     assert embedding_that_fits(whole, config, max_bytes=19e6) == 256
     assert embedding_that_fits(whole, config, max_bytes=1) == 64
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_bytes_are_those_of_a_models_matrices(rank):
+    """A byte for each entry of a matrix, as int8 has it; positions among them, types and vectors left out."""
+    fields = {"attention_sharing": "none", "ffn_sharing": "none"} if rank is None else {"layer_rank": rank}
+    config = small_config(**fields, pooler="none", num_labels=1)
+    counted = bytes_of(Slimmed(4, 1.0, rank=rank), small_config(attention_sharing="none", ffn_sharing="none"), width=16)
+    model = AlbertPlusForSequenceClassification(config)
+    left_out = ("token_type_embeddings", "classifier")
+    matrices = sum(p.numel() for name, p in model.named_parameters() if p.dim() == 2 and not any(part in name for part in left_out))  # fmt: skip
+    assert counted == matrices
+
+
+def test_which_layers_can_share():
+    assert can_share(small_config(attention_sharing="none", ffn_sharing="none"))
+    for fields in (
+        {},
+        {"attention_sharing": "none"},
+        {"attention_sharing": "none", "ffn_sharing": "none", "block_intermediate_sizes": [8, 8, 8, 8]},
+        {"attention_sharing": "none", "ffn_sharing": "none", "bottleneck_size": 16},
+        {"attention_sharing": "none", "ffn_sharing": "none", "layer_rank": 2},
+    ):
+        assert not can_share(small_config(**fields)), fields
+
+
+def test_shapes_that_share_are_cut_from_whole_layers():
+    shared = Slimmed(3, 1.0, rank=16)
+    assert shared.name == "layers3-width100-shared16"
+    assert shared.in_words() == "3 layers, one block with differences of rank 16"
+    assert shared.can_be_cut_from(Slimmed(6, 1.0))
+    assert not shared.can_be_cut_from(Slimmed(6, 0.5))
+    assert not Slimmed(2, 0.5).can_be_cut_from(shared)
 
 
 @pytest.mark.parametrize(
