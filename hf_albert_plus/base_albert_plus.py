@@ -18,9 +18,8 @@ from .layers_albert_plus import (
     AlbertPlusLayer,
     AlbertPlusLinearFromZero,
     AlbertPlusNoNorm,
-    AlbertPlusRelativeBias,
-    AlbertPlusRelativePositions,
 )
+from .relative_positions_albert_plus import AlbertPlusRelativeBias, AlbertPlusRelativePositions
 
 
 class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ignore[misc]  # its push_to_hub takes *args

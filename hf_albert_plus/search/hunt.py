@@ -15,11 +15,11 @@ from hf_albert_plus.eval.targets import Target
 from ..config_files import load_config
 from ..errors import AlbertPlusError
 from ..records.progress import say
+from .clock import Clock
 from .descent import LEAST_DROP, Descent, around, depths, exit_drops
 from .narrow_embeddings import embedding_that_fits
 from .paces import Paces
 from .pick import Judge, Loss, Measured, affords, answers_of, points_text, score_of
-from .predicted_time import Pace, PredictedTime
 from .settings import Budget
 from .shapes import Slimmed, can_share, shape_of_time
 from .shapes import Work as EncoderWork
@@ -65,8 +65,6 @@ class Hunt:
         self.task = shop.task
         self.config = load_config(shop.whole, option="TEACHER")
         self.judge = Judge(shop.task, answers_of(self.teacher_scores, shop.task), seed=shop.settings.seed)
-        self.work = EncoderWork.of(self.config)
-        self.paces: list[Pace] = []
         self.gains: list[float] = []
         self.losses: dict[str, Loss] = {}
         self.depths = depths(self.config.num_hidden_layers)
@@ -96,7 +94,7 @@ class Hunt:
         if self.budget.seeks_speed:
             self._descend()
         else:
-            self._try_speed(self._slowest_ms())
+            self._try_speed(self.clock.slowest_ms(self.budget))
         if self.workshop.settings.exits:
             self._leave_early()
         self._follow_proposals()
@@ -105,12 +103,10 @@ class Hunt:
         """The teacher in int8: the candidate that needs no training, and the clock that all others are timed beside."""
         shop = self.workshop
         directory = shop.export(shop.teacher, shop.out / TEACHER / "model")
-        self.clock = Target("clock", directory, RUNTIME)
-        torch = Target("torch", shop.teacher, "torch")
-        of_clock = shop.paces(self.clock, shop.out / TEACHER / "paces", baseline=torch)
-        self.clock_paces = of_clock
-        self._keep(TEACHER, "all layers, no training", directory, RUNTIME, beside_torch=of_clock, beside_clock=None)
-        self.paces.append(Pace(self.work, self._ms(of_clock)))
+        target, torch = Target("clock", directory, RUNTIME), Target("torch", shop.teacher, "torch")
+        own = shop.paces(target, shop.out / TEACHER / "paces", baseline=torch)
+        self.clock = Clock(target, shop.settings.traffic, EncoderWork.of(self.config), own)
+        self._keep(TEACHER, "all layers, no training", directory, RUNTIME, paces=None)
 
     def _export_trimmed(self) -> None:
         """What the teacher is with the pieces that its task uses, where the file has to be smaller: it needs no training either."""
@@ -118,13 +114,11 @@ class Hunt:
         if shop.guide == shop.teacher:
             return
         directory = shop.export(shop.guide, shop.out / TRIMMED / "model")
-        paces = shop.paces(Target("candidate", directory, RUNTIME), shop.out / TRIMMED / "paces", baseline=self.clock)
+        paces = shop.paces(
+            Target("candidate", directory, RUNTIME), shop.out / TRIMMED / "paces", baseline=self.clock.target
+        )
         words = "all layers, the pieces that the task uses, no training"
-        self._keep(TRIMMED, words, directory, RUNTIME, beside_torch=None, beside_clock=paces)
-
-    def _ms(self, paces: Paces) -> float:
-        """Milliseconds a text of the traffic that counts."""
-        return paces.alone_ms if self.workshop.settings.traffic == "alone" else paces.batches_ms
+        self._keep(TRIMMED, words, directory, RUNTIME, paces=paces)
 
     def _measure_shapes(self) -> None:
         """Times two shapes without training, a thin and a flat one, as a start for what is predicted."""
@@ -138,19 +132,11 @@ class Hunt:
             except AlbertPlusError as error:  # a model that has not learned again may differ too much in int8
                 say(f"{shape.in_words()}: not timed ({error})")
                 continue
-            paces = self.workshop.paces(Target("shape", model, RUNTIME), folder / "paces", baseline=self.clock)
-            self._learn_pace(shape, paces)
-
-    def _learn_pace(self, shape: Slimmed, paces: Paces) -> None:
-        """Keeps the milliseconds that a text took in a shape, beside the clock."""
-        ms = self._ms(self.clock_paces) / self._ratio(paces)
-        self.paces.append(Pace(self.work.slimmed(shape), ms))
-
-    def _predicted_ms(self, shape: Slimmed) -> float:
-        return PredictedTime.fitted(self.paces).of(self.work.slimmed(shape))
+            paces = self.workshop.paces(Target("shape", model, RUNTIME), folder / "paces", baseline=self.clock.target)
+            self.clock.learn(shape, paces)
 
     def _open_log(self) -> None:
-        slowest = self._ms(self.clock_paces)
+        slowest = self.clock.ms
         self.log = StudyLog(
             self.workshop.out.parent,
             layers=self.config.num_hidden_layers,
@@ -159,25 +145,11 @@ class Hunt:
             seed=self.workshop.settings.seed,
         )
 
-    def _slowest_ms(self) -> float:
-        """The most that a text may take, by what the budget asks."""
-        slowest = self._ms(self.clock_paces)
-        limits = [slowest]
-        if self.budget.min_speedup is not None:
-            limits.append(slowest * self._ratio(self.clock_paces) / self.budget.min_speedup)
-        if self.budget.max_latency_ms is not None:
-            limits.append(slowest * self.budget.max_latency_ms / self.clock_paces.alone_ms)
-        return 0.97 * min(limits)
-
-    def _ratio(self, paces: Paces) -> float:
-        """Times the baseline's pace at the traffic that counts."""
-        return paces.alone_ratio if self.workshop.settings.traffic == "alone" else paces.batches_ratio
-
     def _descend(self) -> None:
-        slowest = self._ms(self.clock_paces)
+        slowest = self.clock.ms
         # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
         self.depths = self.depths[:1]
-        descent = Descent(slowest=min(slowest, self._slowest_ms() / 0.6), fastest=_FASTEST * slowest)
+        descent = Descent(slowest=min(slowest, self.clock.slowest_ms(self.budget) / 0.6), fastest=_FASTEST * slowest)
         while (ms := descent.next_ms) is not None:
             name = self._try_speed(ms)
             if name is None:
@@ -194,7 +166,7 @@ class Hunt:
         shapes = [
             self._sized(shape)
             for layers in self.depths
-            if (shape := shape_of_time(layers, time=ms, predicted=self._predicted_ms)) is not None
+            if (shape := shape_of_time(layers, time=ms, predicted=self.clock.predicted_ms)) is not None
         ]
         shapes += self._shared(ms)
         if not shapes:
@@ -218,7 +190,7 @@ class Hunt:
             return []
         for layers in range(self.config.num_hidden_layers, 1, -1):
             shape = Slimmed(layers, 1.0, rank=_RANK)
-            if self._predicted_ms(shape) <= ms:
+            if self.clock.predicted_ms(shape) <= ms:
                 return [self._sized(shape)]
         return []
 
@@ -264,10 +236,10 @@ class Hunt:
         taught = self.workshop.finish(shape)
         folder = self.workshop.out / shape.name
         model = self.workshop.export(taught, folder / "model")
-        paces = self.workshop.paces(Target("candidate", model, RUNTIME), folder / "paces", baseline=self.clock)
+        paces = self.workshop.paces(Target("candidate", model, RUNTIME), folder / "paces", baseline=self.clock.target)
         if shape.rank is None:  # others' thin products are no work of the kinds that times are predicted from
-            self._learn_pace(shape, paces)
-        tried = self._keep(shape.name, shape.in_words(), model, RUNTIME, beside_torch=None, beside_clock=paces)
+            self.clock.learn(shape, paces)
+        tried = self._keep(shape.name, shape.in_words(), model, RUNTIME, paces=paces)
         self.gains.append(self._worth(tried.score) - begun)
         assert tried.measured is not None
         lost = self.losses[tried.name].points
@@ -280,21 +252,22 @@ class Hunt:
         directory: Path,
         runtime: str,
         *,
-        beside_torch: Paces | None,
-        beside_clock: Paces | None,
+        paces: Paces | None,
     ) -> Tried:
-        """Scores a finished candidate and says how it fares. Its speedup is that beside the clock times the clock's own over torch."""
+        """Scores a finished candidate and says how it fares.
+
+        Args:
+            paces: its own beside the clock; None of the clock itself.
+        """
         shop = self.workshop
         scores = shop.score(Target("candidate", directory, runtime), directory.with_name(f"{directory.name}-scores"))
-        paces = beside_clock or beside_torch
-        assert paces is not None
-        speedup = self._ratio(paces) * (1.0 if beside_clock is None else self._ratio(self.clock_paces))
+        speedup = self.clock.speedup(paces)
         measured = Measured(
             name=name,
             answers=answers_of(scores, self.task),
             speedup=speedup,
-            latency_ms=self.clock_paces.alone_ms / paces.alone_ratio if beside_clock else paces.alone_ms,
-            file_bytes=paces.file_bytes,
+            latency_ms=self.clock.latency_ms(paces),
+            file_bytes=(paces or self.clock.own).file_bytes,
         )
         tried = Tried(name, words, score_of(scores, self.task.metrics[0]), directory, runtime, measured=measured)
         self.tried = [each for each in self.tried if each.name != name] + [tried]
@@ -342,9 +315,9 @@ class Hunt:
             say(f"  {words}, with exits: {error}")
             return None
         target = Target("candidate", exported, WITH_EXITS)
-        paces = shop.paces(target, folder / f"exit-paces{ending}", baseline=self.clock)
+        paces = shop.paces(target, folder / f"exit-paces{ending}", baseline=self.clock.target)
         words = f"{words}, leaves early" + (f" for {max_drop:g}" if ending else "")
-        return self._keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, beside_torch=None, beside_clock=paces)
+        return self._keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, paces=paces)
 
     def _follow_proposals(self) -> None:
         """Shapes that Optuna's sampler proposes, until some in a row improve nothing; those of earlier runs first. What is slower than the best
@@ -371,7 +344,7 @@ class Hunt:
         """What is to be tried of a new proposal; no shape where none of that depth takes so long, or where it was tried."""
         proposal = self.log.propose()
         ms = min(proposal.ms, self._slowest_of_use())
-        shape = shape_of_time(proposal.layers, time=ms, predicted=self._predicted_ms)
+        shape = shape_of_time(proposal.layers, time=ms, predicted=self.clock.predicted_ms)
         if shape is None or self._sized(shape).name in {each.name for each in self.tried}:
             self.log.decline("no shape of this depth takes so long, or it was tried")
             return TriedProposal(None, ms)
@@ -381,8 +354,8 @@ class Hunt:
         """Milliseconds a text of the fastest that holds, or what the budget asks where nothing does."""
         best = self._best()
         if best is None or not self.budget.seeks_speed:
-            return self._slowest_ms()
-        return min(self._slowest_ms(), self._ms(self.clock_paces) * self._ratio(self.clock_paces) / best)
+            return self.clock.slowest_ms(self.budget)
+        return min(self.clock.slowest_ms(self.budget), self.clock.ms_of(best))
 
     def _is_hopeless(self, begun: float) -> bool:
         """Whether a shape would lose too much even with what others gained after their first passes."""

@@ -34,9 +34,9 @@ from hf_albert_plus.conversion.models import from_albert_plus, max_difference, t
 from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.heads import HEADS
-from hf_albert_plus.layers_albert_plus import relative_buckets
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
 from hf_albert_plus.records.record import read_record
+from hf_albert_plus.relative_positions_albert_plus import relative_buckets
 from hf_albert_plus.tasks.glue import get_task
 from tests.support.command_line import invoke
 from tests.support.small_models import SMALL, randomise, small_config

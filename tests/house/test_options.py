@@ -31,7 +31,11 @@ OWN = {
         "precision": "of one timed step",
     },
     "demo": {"seed": "of data, too"},
-    "score": {"cores": "of a worker, which a cluster has its own default for"},
+    "score": {
+        "cores": "of a worker, which a cluster has its own default for",
+        "address": "of a cluster that scores, and without --jobs",
+    },
+    "serve": {"address": "of a cluster that serves"},
     "convert": {"initialise": "another start than a student's: one of the three ways in which layers become one"},
 }
 OWN["bench-pretrain"] = OWN["bench pretrain"]

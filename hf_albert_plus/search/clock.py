@@ -1,0 +1,74 @@
+"""The clock of a search: the teacher in int8, beside which candidates are timed in turns, and what their times teach of others'."""
+
+from dataclasses import dataclass, field
+
+from hf_albert_plus.eval.targets import Target
+
+from .paces import Paces
+from .predicted_time import Pace, PredictedTime
+from .settings import Budget, Traffic
+from .shapes import Slimmed, Work
+
+
+@dataclass
+class Clock:
+    """The teacher in int8.
+
+    Attributes:
+        target: what is timed.
+        traffic: which speed counts.
+        work: of its encoder.
+        own: its paces beside the teacher in torch.
+        known: the times of shapes.
+    """
+
+    target: Target
+    traffic: Traffic
+    work: Work
+    own: Paces
+    known: list[Pace] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.known.append(Pace(self.work, self.ms))
+
+    @property
+    def ms(self) -> float:
+        """Its milliseconds a text of the traffic that counts."""
+        return self.own.alone_ms if self.traffic == "alone" else self.own.batches_ms
+
+    def _ratio(self, paces: Paces) -> float:
+        """Times the baseline's pace at the traffic that counts."""
+        return paces.alone_ratio if self.traffic == "alone" else paces.batches_ratio
+
+    def speedup(self, paces: Paces | None) -> float:
+        """That of a candidate over the teacher in torch: beside the clock times the clock's own.
+
+        Args:
+            paces: the candidate's beside the clock; None for the clock itself.
+        """
+        return self._ratio(self.own) * (1.0 if paces is None else self._ratio(paces))
+
+    def latency_ms(self, paces: Paces | None) -> float:
+        """A candidate's median of one text at a time; the clock's own without paces."""
+        return self.own.alone_ms / (1.0 if paces is None else paces.alone_ratio)
+
+    def learn(self, shape: Slimmed, paces: Paces) -> None:
+        """Keeps the milliseconds that a text took in a shape, beside the clock."""
+        self.known.append(Pace(self.work.slimmed(shape), self.ms / self._ratio(paces)))
+
+    def predicted_ms(self, shape: Slimmed) -> float:
+        """The milliseconds that a text will take in a shape."""
+        return PredictedTime.fitted(self.known).of(self.work.slimmed(shape))
+
+    def slowest_ms(self, budget: Budget) -> float:
+        """The most that a text may take, by what a budget asks."""
+        limits = [self.ms]
+        if budget.min_speedup is not None:
+            limits.append(self.ms * self._ratio(self.own) / budget.min_speedup)
+        if budget.max_latency_ms is not None:
+            limits.append(self.ms * budget.max_latency_ms / self.own.alone_ms)
+        return 0.97 * min(limits)
+
+    def ms_of(self, speedup: float) -> float:
+        """The milliseconds a text of a speedup over the teacher in torch."""
+        return self.ms * self._ratio(self.own) / speedup
