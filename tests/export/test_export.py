@@ -271,7 +271,18 @@ def test_only_config_weights_and_tokenizer_are_carried_along(exported_dir, tmp_p
         "onnx/model.onnx",
         *(
             f"{name}_albert_plus.py"
-            for name in ("base", "configuration", "errors", "exits", "hub", "layers", "modeling", "pooling", "sharing")
+            for name in (
+                "base",
+                "configuration",
+                "errors",
+                "exits",
+                "hub",
+                "layers",
+                "modeling",
+                "pooling",
+                "relative_positions",
+                "sharing",
+            )
         ),
     }
 

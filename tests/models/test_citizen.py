@@ -108,6 +108,12 @@ def test_attention_implementations_agree_with_eager(fields, implementation, padd
         eager = model(**inputs).last_hidden_state
         model.set_attn_implementation(implementation)
         assert model.config._attn_implementation == implementation
+        if model.config.relative_attention_buckets is not None and implementation != "sdpa":
+            with pytest.raises(
+                ValueError, match=f"need attn_implementation='sdpa' or 'eager', .* got '{implementation}'"
+            ):
+                model(**inputs)
+            return
         other = model(**inputs).last_hidden_state
     torch.testing.assert_close(other[kept], eager[kept], atol=1e-5, rtol=1e-5)
 

@@ -53,7 +53,7 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     assert "out/pick:onnx-int8" in first.stdout
     # A larger budget goes on, and what was made is not made again.
     before = {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}
-    found = run(teachers / "sst2", data_dir, out, jobs=2)
+    found = run(teachers / "sst2", data_dir, out)
     assert before.items() <= {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}.items()
     assert found.directory == out / "pick"
     Engine.load(out / "pick", found.runtime)
@@ -168,7 +168,9 @@ def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path):
     assert process.returncode != 0
     before = {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}
     assert any(path.parent.name == "begun" for path in before)
-    search(str(teachers / "sst2"), data=str(data_dir), task=get_task("sst2"), out=out, settings=settings(), threads=1)
+    search(
+        str(teachers / "sst2"), data=str(data_dir), task=get_task("sst2"), out=out, settings=settings(jobs=2), threads=1
+    )
     assert before.items() <= {path: path.stat().st_mtime_ns for path in (out / "trials").rglob("record.json")}.items()
 
 
