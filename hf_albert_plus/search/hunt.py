@@ -323,7 +323,9 @@ class Hunt:
         """Shapes that Optuna's sampler proposes, until some in a row improve nothing; those of earlier runs first. What is slower than the best
         that holds, or than what is asked, is not tried."""
         idle = declined = 0
-        earlier = iter(self.log.earlier)
+        taught = self.workshop.taught
+        # By another budget what a proposal was cut from may not have been made.
+        earlier = (each for each in self.log.earlier if each.shape is None or each.shape.base in (None, *taught))
         while idle < _IDLE and declined < _DECLINED:
             before = self._best()
             proposal = next(earlier, None) or self._propose()
