@@ -1,7 +1,7 @@
 """Fine-tunes a classifier of one's own data as the documentation of transformers does: Trainer with its defaults, the head's class of the
-checkpoint's family, as many epochs as `albert-plus finetune` takes. What `finetune` is compared with (docs/results/own-data.md).
+checkpoint's family, as many epochs as `albert-plus finetune` takes unless it is told another number. What `finetune` is compared with (docs/results/own-data.md).
 
-    python examples/plain_trainer.py ENCODER DATA OUT [SEED] [MAX_LENGTH]
+    python examples/plain_trainer.py ENCODER DATA OUT [SEED] [MAX_LENGTH] [EPOCHS]
 """
 
 import sys
@@ -26,6 +26,7 @@ encoder, data, out = sys.argv[1:4]
 seed = int(sys.argv[4]) if len(sys.argv) > 4 else 42
 max_length = int(sys.argv[5]) if len(sys.argv) > 5 else 128
 task = find_task(data)
+epochs = float(sys.argv[6]) if len(sys.argv) > 6 else task.epochs
 set_seed(seed)
 names = dict(enumerate(task.label_names))
 model = AutoModelForSequenceClassification.from_pretrained(
@@ -42,7 +43,7 @@ rows = load_split(data, task, "train").map(
 )
 arguments = TrainingArguments(
     out,
-    num_train_epochs=task.epochs,
+    num_train_epochs=epochs,
     per_device_train_batch_size=task.batch_size,
     seed=seed,
     save_strategy="no",
