@@ -1,5 +1,6 @@
 """Which columns of a table hold the texts and the labels, found where only one reading is possible."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,20 @@ _LABELS = (
     "label", "labels", "intent", "intents", "class", "classes", "category", "categories", "target", "sentiment", "score",
     "rating", "topic", "topics", "tag", "tags", "stars", "y",
 )  # fmt: skip
+# What the name of a label ends with where no column is called so, as airline_sentiment.
+_ENDINGS = ("label", "intent", "class", "category", "target", "sentiment", "topic")
 _TEXTS = (
     "text", "sentence", "utterance", "query", "review", "comment", "content", "message", "body", "question", "tokens", "words", "title",
 )  # fmt: skip
 _PAIRS = (
     ("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("question", "sentence"), ("text1", "text2"),
-    ("text_a", "text_b"), ("query", "document"), ("question", "answer"), ("text", "text_pair"),
+    ("text_a", "text_b"), ("sentence_a", "sentence_b"), ("question", "passage"), ("query", "document"), ("question", "answer"), ("text", "text_pair"),
 )  # fmt: skip
 _NUMBERING = ("idx", "id", "index", "guid", "row", "row_id", "unnamed: 0", "__index_level_0__", "")
+# Another column of sentences beside a text called so is a remark on it; beside a title, say, it may be the text.
+_CERTAIN_TEXT = "text"
+# Of so many rows or more a column without equal values tells rows apart, and names no classes.
+_ROWS_TO_TELL = 20
 # A column of text has longer values than one of names, or hardly any twice.
 _WORDS_OF_TEXT = 3
 _NAMES_REPEAT = 0.5
@@ -69,6 +76,9 @@ def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, 
     named = [name for name in free if name.lower() in _LABELS]
     if len(named) == 1:
         return tuple(named)
+    ending = [name for name in free if re.split(r"[\W_]+", name.lower())[-1] in _ENDINGS]
+    if not named and len(ending) == 1 and not _holds_text(table.column(ending[0])):
+        return tuple(ending)
     flags = tuple(name for name in free if _holds_flags(table.column(name)))
     if not named and len(flags) > 1:
         return flags
@@ -76,6 +86,8 @@ def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, 
     if not texts_known and not named and len(others) > 1:
         # Short texts that repeat may look like labels, but their name says what they are.
         others = [name for name in others if name.lower() not in _TEXTS] or others
+    if len(others) > 1:
+        others = [name for name in others if not _tells_rows_apart(table.column(name))] or others
     if len(others) == 1:
         return tuple(others)
     if not others and not texts_known and len(free) == 2:
@@ -94,6 +106,8 @@ def _find_texts(table: "pyarrow.Table", free: list[str], *, where: str) -> list[
     if len(pairs) == 1:
         return [lower[name] for name in pairs[0]]
     named = [lower[name] for name in _TEXTS if name in lower]
+    if len(named) == 1 and named[0].lower() != _CERTAIN_TEXT:
+        named += [name for name in free if name not in named and _holds_text(table.column(name))]
     if len(named) == 1:
         return named
     written = [name for name in (named or free) if is_text(table.column(name))]
@@ -131,6 +145,17 @@ def _holds_text(column: "pyarrow.ChunkedArray") -> bool:
         return False
     words = sum(len(value.split()) for value in values) / len(values)
     return words >= _WORDS_OF_TEXT and len(set(values)) > _NAMES_REPEAT * len(values)
+
+
+def _tells_rows_apart(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether a column numbers or dates the rows: it has no value twice, and they are no decimal numbers."""
+    from pyarrow import types
+
+    if types.is_nested(column.type) or types.is_floating(column.type):
+        return False
+    values = [str(value) for value in column.to_pylist()]
+    decimal = any(re.fullmatch(r"[+-]?\d*[.,]\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE) for value in values)
+    return len(values) >= _ROWS_TO_TELL and len(set(values)) == len(values) and not decimal
 
 
 def _holds_flags(column: "pyarrow.ChunkedArray") -> bool:

@@ -24,6 +24,7 @@ _DATASET_FILES = ("dataset_dict.json", "state.json")
 _HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.+-]+))?")
 _DELIMITERS = ",;\t|"
 _LARGEST_FIELD = 1 << 24
+_WORDS_OF_A_NAME = 3
 # Lines of a file that tell what separates its columns.
 _LOOKED_AT = 50
 
@@ -269,6 +270,7 @@ def _read_csv(path: Path) -> "pyarrow.Table":
     header = [name.strip() for name in rows[0]] if rows else []
     _check_header(header, path)
     columns = list(zip(*rows[1:], strict=True)) or [()] * len(header)
+    _check_names(header, columns, path)
     arrays = [pyarrow.array(column, pyarrow.string()) for column in columns]
     return pyarrow.Table.from_arrays(arrays, names=header)
 
@@ -284,6 +286,18 @@ def _check_header(header: list[str], path: Path) -> None:
             "a csv file must have a line with the names of its columns, and more than one of them",
             got=f"{shown(header[0]) if header else 'an empty file'} in {path}",
             repair="add the names, as text,label in the first line",
+        )
+
+
+def _check_names(header: list[str], columns: list[tuple[str, ...]], path: Path) -> None:
+    """A first line that is a row itself has a sentence in it, and a label that comes again below."""
+    sentence = next((name for name in header if len(name.split()) > _WORDS_OF_A_NAME), None)
+    again = next((name for name, values in zip(header, columns, strict=True) if name in values), None)
+    if sentence is not None and again is not None:
+        raise InvalidInput(
+            "the first line of a csv file must have the names of its columns",
+            got=f"{shown(sentence)} and {shown(again)} in {path}, which look like values",
+            repair="add a line with the names, as label,text",
         )
 
 

@@ -29,6 +29,8 @@ def found(tmp_path, content, *, name="my.csv", **settings):
         ("text,label\n", "a split must have rows, got none"),
         ("text,text,label\na,b,c\n", "a column must be there once, got 'text' 2 times"),
         ("text,label\na,b,c\n", "must have its 2 columns .* got 3 in the row that begins in line 2; put values"),
+        ("ham,go until the point is there\nspam,a free entry for you\nham,nothing to say\n", "first line of a csv file must have the names .* got 'go until the point is there' and 'ham' in .* add a line with the names"),
+        ("title,description,label\n" + "".join(f"the title {n} here,a text of some words {n},{'ab'[n % 2]}\n" for n in range(9)), "one column must be the text, .* got title, description"),
         ('text,label\n"a,b\nc,d\n', "quotes of a csv file must be closed"),
         ('text,label\n"a"b,c\n', "quotes of a csv file must be closed, and doubled within quotes"),
         (b"text,label\ncaf\xe9,a\n", "must be in UTF-8, got the byte 0xe9 in line 2 .*iconv -f WINDOWS-1252 -t UTF-8 my.csv"),

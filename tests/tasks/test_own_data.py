@@ -181,6 +181,12 @@ def test_whole_numbers_are_classes_in_their_order_unless_somebody_says_otherwise
     assert find_task(data, DataSettings(kind="number")).bounds == (0.0, 11.0)
 
 
+OTHERS = {
+    "date": [f"2015-02-{1 + day // 24:02} {day % 24:02}:11" for day in range(60)],
+    "annotator": [("ann", "bob")[number % 2] for number in range(60)],
+}
+
+
 @pytest.mark.parametrize(
     ("header", "texts", "label"),
     [
@@ -189,10 +195,15 @@ def test_whole_numbers_are_classes_in_their_order_unless_somebody_says_otherwise
         (("id", "ticket", "queue"), ("ticket",), "queue"),
         (("premise", "hypothesis", "label"), ("premise", "hypothesis"), "label"),
         (("Text", "Label"), ("Text",), "Label"),
+        (("ticket number", "text", "date", "queue"), ("text",), "queue"),
+        (("text", "annotator", "airline_sentiment"), ("text",), "airline_sentiment"),
     ],
 )
 def test_columns_are_found(tmp_path, header, texts, label):
-    values = {name: TEXTS if name in texts else LABELS if name == label else list(range(60)) for name in header}
+    values = {
+        name: TEXTS if name in texts else LABELS if name == label else OTHERS.get(name, list(range(60)))
+        for name in header
+    }
     task = find_task(str(as_csv(tmp_path / "my.csv", zip(*values.values(), strict=True), header=header)))
     assert (task.columns, task.label_columns) == (texts, (label,))
 
@@ -201,6 +212,12 @@ def test_short_texts_that_repeat_are_texts_by_their_name(tmp_path):
     rows = [("a small house" if number % 3 else "a large house", 100 + number / 4) for number in range(60)]
     task = find_task(str(as_csv(tmp_path / "my.csv", rows, header=("text", "price"))))
     assert (task.columns, task.label_columns, task.kind) == (("text",), ("price",), "number")
+
+
+def test_a_remark_beside_a_text_is_not_read(tmp_path):
+    rows = [(text, f"because of the words {number}", name) for number, (text, name) in enumerate(ROWS)]
+    task = find_task(str(as_csv(tmp_path / "my.csv", rows, header=("text", "explanation", "label"))))
+    assert task.columns == ("text",)
 
 
 def test_words_are_put_together(tmp_path):
