@@ -11,7 +11,7 @@ help:
 	@echo "make test-all  the slow ones too: clusters, processes that are killed, measured times, every peer"
 	@echo "make test-pages  every block of the documentation, beside a demo that it makes"
 	@echo "make check     lint, types and all of the tests"
-	@echo "make cards     fails if a card in model_cards/ differs from its record"
+	@echo "make cards     fails if a card differs from its record, or a figure of a results page has none"
 	@echo "make docs      the documentation in docs/_build/html, warnings as errors"
 	@echo "make clean     removes .venv and what the other targets made"
 
@@ -73,6 +73,7 @@ check: .venv/.dev upstream
 
 cards: .venv/.cpu
 	$(BIN)/albert-plus card model_cards/*.json --check
+	$(BIN)/python docs/figures.py
 
 # All pages are read anew: what the code writes into them is no file that Sphinx watches.
 docs: .venv/.docs
