@@ -28,12 +28,29 @@ _WIDTH = 4.8
 
 
 def frontier_svg(table: Table, load: str) -> str | None:
-    """Milliseconds a call (a sentence, for whole passes) against the mean score over all tasks, rows numbered and those that
-    none beats in both joined; None if no row has both."""
-    rows = [row for row in table.rows if row.mean_score(table.tasks) is not None and load in row.timings]
+    """Milliseconds a call (a sentence, for whole passes) against the mean score over all tasks, as `_frontier` draws it."""
+    axis = "ms a sentence, whole passes" if is_offline(load) else f"p50 latency at {load}, ms"
+    return _frontier(
+        table, {row.label: _milliseconds(row, load) for row in table.rows if load in row.timings}, axis=axis
+    )
+
+
+def size_svg(table: Table) -> str | None:
+    """The file's MB against the mean score over all tasks, as `_frontier` draws it."""
+    sizes = {row.label: row.sizes.get("file_bytes") for row in table.rows}
+    return _frontier(table, {label: size / 1e6 for label, size in sizes.items() if size}, axis="MB of the file")
+
+
+def _frontier(table: Table, costs: dict[str, float], *, axis: str) -> str | None:
+    """What rows cost against their mean scores, rows numbered and those that none beats in both joined; None if no row has both.
+
+    Args:
+        costs: label -> what its row costs.
+    """
+    rows = [row for row in table.rows if row.mean_score(table.tasks) is not None and row.label in costs]
     if not rows:
         return None
-    places = {row.label: (_milliseconds(row, load), row.mean_score(table.tasks) or 0.0) for row in rows}
+    places = {row.label: (costs[row.label], row.mean_score(table.tasks) or 0.0) for row in rows}
     with Figure(height=3.2 + 0.17 * math.ceil(len(rows) / 2)) as (figure, panel):
         for number, row in enumerate(rows, start=1):
             x, y = places[row.label]
@@ -47,7 +64,7 @@ def frontier_svg(table: Table, load: str) -> str | None:
             panel.invert_yaxis()
         panel.plot([x for x, _ in best], [y for _, y in best], color="#888888", linewidth=1, zorder=2)
         log_axis(panel)
-        panel.set_xlabel("ms a sentence, whole passes" if is_offline(load) else f"p50 latency at {load}, ms")
+        panel.set_xlabel(axis)
         one = len(table.tasks) == 1
         panel.set_ylabel(f"{table.tasks[0]} score" if one else f"mean score of {len(table.tasks)} tasks")
         panel.grid()
@@ -205,7 +222,7 @@ def _milliseconds(row: Row, load: str) -> float:
 
 
 def undominated(places: list[tuple[float, float]], *, less_is_better: bool = False) -> list[tuple[float, float]]:
-    """The (latency, score) pairs that no other is both faster and better than."""
+    """The (cost, score) pairs that no other is both cheaper and better than."""
     sign, best = -1 if less_is_better else 1, list[tuple[float, float]]()
     for x, y in sorted(places, key=lambda place: (place[0], -sign * place[1])):
         if not best or sign * y > sign * best[-1][1]:

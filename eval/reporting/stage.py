@@ -17,7 +17,7 @@ from hf_albert_plus.eval.reporting import presentation
 from hf_albert_plus.eval.reporting.card import card_facts, render_card
 from hf_albert_plus.eval.reporting.class_tables import class_sections
 from hf_albert_plus.eval.reporting.data_facts import data_sections
-from hf_albert_plus.eval.reporting.plots import distribution_svg, frontier_svg, reliability_svg, task_bars_svg
+from hf_albert_plus.eval.reporting.plots import distribution_svg, frontier_svg, reliability_svg, size_svg, task_bars_svg
 from hf_albert_plus.eval.reporting.table import Table, build_table
 from hf_albert_plus.records.files import write_json, write_text
 from hf_albert_plus.records.record import Record, file_parent
@@ -131,6 +131,7 @@ def _machine(latency: Latency) -> dict[str, str]:
 def _figures(table: Table) -> list[dict[str, str]]:
     drawn = [
         *(("frontier", load, "Score against latency: up and to the left is better.", frontier_svg(table, load)) for load in table.loads),
+        ("frontier", "MB", "Score against size: up and to the left is better.", size_svg(table)),
         *(("latency", load, "Every sample: quartiles, whiskers, outliers.", distribution_svg(table, load)) for load in table.loads),
         *(("score", task, "Scores with their intervals.", task_bars_svg(table, task)) for task in table.tasks),
         *(("reliability", task, "On the line, answers are right as often as they are said to be.", reliability_svg(table, task)) for task in table.tasks),

@@ -396,7 +396,7 @@ def test_the_report_directory(documents, tmp_path):
     assert page.sources == []
     assert "<b>title</b>" not in html
     figures = {path.stem for path in (out / "figures").glob("*.svg")}
-    assert figures == {"frontier-1x8", "frontier-2x16", "latency-1x8", "latency-2x16", "score-sst2"}
+    assert figures == {"frontier-1x8", "frontier-2x16", "frontier-MB", "latency-1x8", "latency-2x16", "score-sst2"}
     assert html.count("<svg") == len(figures)
     for number, row in enumerate(timing.rows, start=1):
         for name in figures:
