@@ -327,3 +327,31 @@ def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
     for found in calls["report"]:
         assert str(found["scores"][0].parent) in {str(each["out"]) for each in calls["eval"]}
         assert str(found["bench"].parent) in {str(each["out"]) for each in calls["bench"]}
+
+
+def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEEDS", "1 2")
+    (tmp_path / "teacher").mkdir()
+    (tmp_path / "data").mkdir()
+    calls = {}
+    for verb, found in calls_of("equal-bytes-study.sh", "study", "teacher", "data", folder=tmp_path):
+        calls.setdefault(verb, []).append(found)
+    students = len(calls["convert"])
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "trim": 1, "convert": students, "distill": 2 * students, "export": 2 * students + 1, "eval": 1, "bench": 1, "report": 1,
+    }  # fmt: skip
+    whole, used = str((tmp_path / "teacher").resolve()), str(calls["trim"][0]["out"])
+    starts = {str(found["out"]): found for found in calls["convert"]}
+    for found in calls["distill"]:
+        assert found["teacher"] == starts[found["student"]]["source"]
+        assert found["teacher"] == (used if found["student"].endswith("-used") else whole)
+    assert {str(found["directory"]) for found in calls["export"]} == {
+        whole,
+        *(str(found["out"]) for found in calls["distill"]),
+    }
+    (scored,), (timed,) = calls["eval"], calls["bench"]
+    assert len(scored["targets"]) == 2 + 2 * students
+    assert len(timed["targets"]) == 2 + students
+    assert {timed["baseline"], *timed["targets"]} <= set(scored["targets"])
+    shapes = {(*found["set_"], found["source"], found["initialise"], found["layers"]) for found in calls["convert"]}
+    assert len(shapes) == students == 13
