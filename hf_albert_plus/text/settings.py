@@ -67,7 +67,9 @@ Kind = Literal["unigram", "wordpiece", "byte-bpe"]
 class TokenizerSettings:
     """What decides a vocabulary besides the text."""
 
-    kind: Annotated[Kind, Option("SentencePiece unigram as ALBERT's, WordPiece as BERT's, or byte-level BPE as RoBERTa's.")] = "unigram"
+    kind: Annotated[
+        Kind, Option("SentencePiece unigram as ALBERT's, WordPiece as BERT's, or byte-level BPE as RoBERTa's.")
+    ] = "unigram"
     vocab_size: Annotated[int, Option("Tokens of the vocabulary, special ones included.")] = 30_000
     sample: Annotated[
         int, Option("Characters of the text that a unigram vocabulary is learned from, drawn line by line.")

@@ -166,7 +166,12 @@ class FakeQuantisation:
             if path in products:
                 grid = (weights or {}).get(path, others or Grid())
                 rounded = self._linears[path] = FakeQuantisedLinear(
-                    module, grid, path=path, products=products[path], calls=self.calls, average=MovingAverage(decay, ranges)
+                    module,
+                    grid,
+                    path=path,
+                    products=products[path],
+                    calls=self.calls,
+                    average=MovingAverage(decay, ranges),
                 )
             elif isinstance(module, nn.Embedding):
                 rounded = self._tables[path] = FakeQuantisedEmbedding(module, Grid(groups=1))

@@ -13,6 +13,7 @@ from .fake_quantisation import FakeQuantisation
 from .packed_weights import packed_bytes, serialise
 from .rounding import Grid, round_weight
 
+
 def fake_quantise(model: Any, blocks: Blocks, bits: Mapping[str, int], settings: QatSettings) -> FakeQuantisation:
     """The model with blocks in their bits, and everything else in 8."""
     grids = {path: Grid(bits[name], settings.groups) for name, paths in blocks.items() for path in paths}
