@@ -56,8 +56,9 @@ class LayerMeasures:
         self, states_LBSH: Sequence[torch.Tensor], attentions_LBhSS: Sequence[torch.Tensor], mask_BS: torch.Tensor
     ) -> None:
         """Adds a batch: L + 1 hidden states, the attention of every layer, and 1 at real tokens."""
-        real_BS = mask_BS.bool()
-        states_LTH = [state_BSH[real_BS].double() for state_BSH in states_LBSH]
+        # Not every accelerator has doubles.
+        real_BS = mask_BS.bool().cpu()
+        states_LTH = [state_BSH.cpu()[real_BS].double() for state_BSH in states_LBSH]
         if not self.states:
             layers = len(attentions_LBhSS)
             self.distances, self.angles = [0.0] * layers, [0.0] * layers
@@ -68,13 +69,13 @@ class LayerMeasures:
             self.distances[layer] += float((after_TH - before_TH).norm(dim=-1).sum())
             cosine_T = cosine_similarity(before_TH, after_TH, dim=-1).clamp(-1, 1)
             self.angles[layer] += float(cosine_T.acos().rad2deg().sum())
-            entropy_BhS = torch.special.entr(attention_BhSS.double()).sum(-1)
-            self.entropies[layer] += (entropy_BhS * real_BS[:, None]).sum((0, 2)).cpu()
+            entropy_BhS = torch.special.entr(attention_BhSS.cpu().double()).sum(-1)
+            self.entropies[layer] += (entropy_BhS * real_BS[:, None]).sum((0, 2))
         count = int(real_BS.sum())
         places = self.compared - self.tokens
-        places = places[(places >= 0) & (places < count)].to(mask_BS.device)
+        places = places[(places >= 0) & (places < count)]
         for kept, state_TH in zip(self.states, states_LTH, strict=True):
-            kept.append(state_TH[places].float().cpu())
+            kept.append(state_TH[places].float())
         self.tokens += count
         self.texts += len(mask_BS)
 

@@ -91,7 +91,7 @@ def inspect(
         write_text(directory / LIKENESS_PLOT, likeness_svg(found))
         return {"texts": found[0].texts, "tokens": {each.name: each.tokens for each in found}}
 
-    parents = {name: parent(source) for name, source in zip(names, models, strict=True)}
+    parents = {f"model {name}": parent(source) for name, source in zip(names, models, strict=True)}
     of_task = {} if task is None else task.settings
     return run_stage(
         "inspect", output, settings={**of_task, **asdict(settings)}, parents={**parents, "texts": read}, work=work

@@ -24,9 +24,7 @@ def inspect(
     models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Directories or Hub ids of encoders.")],
     settings: InspectSettings,
     on: MaybeScored,
-    text: Annotated[
-        Path | None, typer.Option(help="Texts, one a line, in place of --data.", exists=True, dir_okay=False)
-    ] = None,
+    text: Annotated[Path | None, typer.Option(help="File of texts, one a line, in place of --data.")] = None,
     out: o.RecordOut = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,

@@ -137,7 +137,7 @@ def test_several_models_share_a_plot(classifier_dir, encoder_dir, data_dir, tmp_
     assert str(tmp_path / "out") in printed
     record = read_record(tmp_path / "out")
     assert record.stage == "inspect"
-    assert {classifier_dir.name, encoder_dir.name, "texts"} == set(record.parents)
+    assert {f"model {classifier_dir.name}", f"model {encoder_dir.name}", "texts"} == set(record.parents)
     written = json.loads((tmp_path / "out" / "layers.json").read_text())
     texts = load_split(str(data_dir), get_task("sst2"), "validation")["sentence"][:12]
     numpy.testing.assert_allclose(written[1]["angles"], by_hand(encoder_dir, texts)["angles"], rtol=1e-4)
@@ -169,6 +169,7 @@ def test_texts_of_a_file(classifier_dir, tmp_path):
         (["{model}", "--text", "{texts}", "--split", "test"], "--split is of --data"),
         (["{model}", "--text", "{empty}"], "--text must hold texts, one a line, got none in"),
         (["{model}", "{model}", "--text", "{texts}"], "models must differ, got .* twice"),
+        (["{model}", "--text", "nowhere.txt"], "--text must be an existing file"),
         (["nowhere/at/all", "--text", "{texts}"], "MODEL must be a model directory"),
         (["{model}", "--text", "{texts}", "--rows", "0"], "--rows must be at least 1"),
         (["{model}", "--text", "{texts}", "--max-length", "999"], "--max-length must not exceed the model's 64 positions"),
