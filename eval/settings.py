@@ -36,6 +36,25 @@ class EvalSettings:
 
 
 @dataclass(frozen=True)
+class InspectSettings:
+    """Which texts encoders are looked into with."""
+
+    split: Annotated[str | None, Option("Split of --data. Default: the task's validation split.")] = None
+    rows: Annotated[int, Option("Texts to read, the first ones.")] = 500
+    max_length: Annotated[
+        int,
+        Option("Longest input in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
+    ] = 128
+
+    def __post_init__(self) -> None:
+        check_values(
+            self,
+            ("rows", 1 <= self.rows <= 1 << 30, "at least 1", "500"),
+            ("max_length", self.max_length >= 4, "at least 4", "128"),
+        )
+
+
+@dataclass(frozen=True)
 class BenchSettings:
     """How targets are timed."""
 

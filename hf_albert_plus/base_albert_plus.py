@@ -51,7 +51,7 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
         if isinstance(module, AlbertPlusEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1])[None])
         elif isinstance(module, AlbertPlusRelativeBias):
-            init.normal_(module.weight, std=self.config.initializer_range)
+            self._draw(module.weight)
         elif isinstance(module, AlbertPlusRelativePositions):
             init.copy_(module.buckets, module.of_distances())
         elif isinstance(module, AlbertPlusNoNorm):
@@ -59,6 +59,19 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
             init.zeros_(module.bias)
         elif isinstance(module, AlbertPlusLinearFromZero):
             init.zeros_(module.weight)
+        elif isinstance(module, nn.Linear | nn.Embedding):
+            self._draw(module.weight)
+            padding = getattr(module, "padding_idx", None)
+            if padding is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[padding])
+
+    def _draw(self, weight: torch.Tensor) -> None:
+        """Draws a weight from the distribution that the config names."""
+        deviation = self.config.initializer_range or 0.02  # as transformers reads a 0
+        if self.config.initializer == "normal":
+            init.normal_(weight, std=deviation)
+        else:
+            init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
 
 
 def check_tokens(input_ids: Any, inputs_embeds: Any, *, config: AlbertPlusConfig) -> None:

@@ -11,6 +11,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from .errors_albert_plus import InvalidInput
 from .sharing_albert_plus import resolve_sharing
 
+INITIALIZERS = ("truncated_normal", "normal")
 NORM_TYPES = ("layer_norm", "no_norm")
 POOLINGS = ("first", "mean")
 POOLERS = ("tanh", "relu", "none")
@@ -149,6 +150,8 @@ class AlbertPlusConfig(PreTrainedConfig):
         exit_size: width inside a branch.
         exit_criterion: what a row leaves by in engines with exits: `"entropy"` (FastBERT), `"confidence"` or `"patience"` (PABEE).
         exit_threshold: its threshold, which `albert-plus calibrate` finds, or None where none was found yet.
+        initializer: what new weights are drawn from, with the deviation `initializer_range`: a `"truncated_normal"` distribution, cut at two
+            deviations (TensorFlow's, which the 2019 code has), or a `"normal"` one (transformers' models).
         hidden_dropout_prob: after the embeddings, attention and, as in the 2019 code, feed-forward networks. With a
             bottleneck, after the expansion instead.
 
@@ -191,6 +194,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     classifier_dropout_prob: float | int = 0.1
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
+    initializer: str = "truncated_normal"
     initializer_range: float | int = 0.02
     layer_norm_eps: float | int = 1e-12
     pad_token_id: int | None = 0
@@ -260,7 +264,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 repair="use 'gelu', 'gelu_new' or 'relu'",
             )
         choices = {
-            "norm_type": NORM_TYPES, "pooling": POOLINGS, "pooler": POOLERS, "exit_head": EXIT_HEADS,
+            "initializer": INITIALIZERS, "norm_type": NORM_TYPES, "pooling": POOLINGS, "pooler": POOLERS, "exit_head": EXIT_HEADS,
             "exit_criterion": EXIT_CRITERIA, "twin_pooling": TWIN_POOLINGS, "twin_crossing": TWIN_CROSSINGS,
         }  # fmt: skip
         for name, known in choices.items():

@@ -13,7 +13,7 @@ _MARKERS = {
     "torch": "o", "onnx": "s", "onnx-int8": "D", "onnx-exits": "p", "onnx-int8-exits": "*", "openvino": "v", "openvino-int8": "P",
 }  # fmt: skip
 # Told apart on white and on near-black, and by most colour-blind eyes.
-_COLOURS = ("#4c8bf5", "#e8743b", "#2ca089", "#b565c9", "#a8864e", "#d64f6f")
+COLOURS = ("#4c8bf5", "#e8743b", "#2ca089", "#b565c9", "#a8864e", "#d64f6f")
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "hf-albert-plus",
     "svg.fonttype": "none",
@@ -149,18 +149,18 @@ def depth_svg(record: dict[str, Any]) -> str:
     curve, chosen = record["curve"], record["found_on"]
     with Figure(height=3.4) as (figure, panel):
         panel.plot(
-            [depth for _, depth, _ in curve], [score for *_, score in curve], color=_COLOURS[0], linewidth=1, marker="."
+            [depth for _, depth, _ in curve], [score for *_, score in curve], color=COLOURS[0], linewidth=1, marker="."
         )
         panel.axhline(chosen["full_score"], color="#888888", linewidth=1, linestyle="--", label="all layers")
         threshold = f"threshold {record['threshold']:.3g}"
-        panel.scatter(chosen["average_layers"], chosen["score"], color=_COLOURS[1], s=60, zorder=3, label=threshold)
+        panel.scatter(chosen["average_layers"], chosen["score"], color=COLOURS[1], s=60, zorder=3, label=threshold)
         judged = record.get("cross_fitted")
         if judged is not None:
             low, high = judged["drop_interval"] or [judged["drop"]] * 2
             panel.errorbar(
                 judged["average_layers"], judged["score"],
                 yerr=[[max(0, high - judged["drop"])], [max(0, judged["drop"] - low)]],
-                color=_COLOURS[2], fmt="D", markersize=5, capsize=2, linewidth=1, zorder=4, label="on other rows",
+                color=COLOURS[2], fmt="D", markersize=5, capsize=2, linewidth=1, zorder=4, label="on other rows",
             )  # fmt: skip
         panel.set_xlabel(f"layers that a row runs in the mean, of {record['layers'][-1]}")
         panel.set_ylabel(f"score on {chosen['rows']} rows")
@@ -170,21 +170,23 @@ def depth_svg(record: dict[str, Any]) -> str:
 
 
 class Figure:
-    """A figure with one panel, closed at its end."""
+    """A figure with one panel, closed at its end; with several, one below the other, a list of them."""
 
-    def __init__(self, *, height: float):
+    def __init__(self, *, height: float, panels: int | None = None):
         import matplotlib
 
         matplotlib.use("svg")
-        self.height, self.context = height, matplotlib.rc_context(_STYLE)
+        self.height, self.panels, self.context = height, panels, matplotlib.rc_context(_STYLE)
 
     def __enter__(self) -> Any:
         from matplotlib import pyplot
 
         self.context.__enter__()
-        self.figure, panel = pyplot.subplots(figsize=(_WIDTH, self.height), layout="constrained")
-        panel.set_axisbelow(True)
-        return self.figure, panel
+        rows, size = self.panels or 1, (_WIDTH, self.height)
+        self.figure, panels = pyplot.subplots(nrows=rows, figsize=size, layout="constrained", squeeze=False)
+        for panel in panels[:, 0]:
+            panel.set_axisbelow(True)
+        return self.figure, list(panels[:, 0]) if self.panels else panels[0, 0]
 
     def __exit__(self, *error: Any) -> None:
         from matplotlib import pyplot
@@ -236,4 +238,4 @@ def _marker(row: Row) -> str:
 
 def _colour(table: Table, row: Row) -> str:
     names = list(dict.fromkeys(each.name for each in table.rows))
-    return _COLOURS[names.index(row.name) % len(_COLOURS)]
+    return COLOURS[names.index(row.name) % len(COLOURS)]

@@ -261,7 +261,7 @@ def _entropy(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> Non
     node("ReduceSum", ["terms", "class_axis"], "negative_entropy", keepdims=0)
     node("Neg", ["negative_entropy"], "entropy")
     node("Div", ["entropy", "log_classes"], "normalised_entropy")
-    node("LessOrEqual", ["normalised_entropy", THRESHOLD], "may_leave")
+    node("Less", ["normalised_entropy", THRESHOLD], "may_leave")
 
 
 def _confidence(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> None:

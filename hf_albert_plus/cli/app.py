@@ -16,6 +16,7 @@ from .evaluation import evaluate, retrieve, submit
 from .exports import export
 from .failures import run_command
 from .floors import floor
+from .inspections import inspect
 from .main_job import demo, run
 from .reports import card, report
 from .score_calibration import calibrate_scores
@@ -103,6 +104,7 @@ COMPRESS: list[Verb] = [
 EXPORT: list[Verb] = [("export", export, "demo-output/trained/student-sst2 --to onnx --to onnx-int8 --out exported")]
 MEASURE: list[Verb] = [
     ("eval", evaluate, "demo-output/models/student-sst2:onnx-int8 --task sst2 --data demo-output/data"),
+    ("inspect", inspect, "demo-output/models/teacher-sst2 --data demo-output/data --task sst2 --out layers"),
     ("floor", floor, "--data demo-output/data --task sst2 --teacher demo-output/encoder --out floor"),
     ("submit", submit, "sst2=DIR:onnx-int8 mnli=DIR --data nyu-mll/glue --out submission.zip"),
     ("retrieve", retrieve, "twins --task mrpc --data demo-output/data"),

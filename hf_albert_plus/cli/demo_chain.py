@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # A small BERT: nothing shared, no factorised embedding. At this width the usual initial deviation of 0.02 learns slowly;
 # 0.08 is about 1/√H.
 DEMO_TEACHER = {
-    "hidden_size": 128, "embedding_size": 128, "num_hidden_layers": 3, "initializer_range": 0.08, "num_attention_heads": 4, "intermediate_size": 512,
+    "hidden_size": 128, "embedding_size": 128, "num_hidden_layers": 3, "initializer": "normal", "initializer_range": 0.08, "num_attention_heads": 4, "intermediate_size": 512,
     "attention_sharing": "none", "ffn_sharing": "none", "hidden_act": "gelu", "hidden_dropout_prob": 0.0,
     "max_position_embeddings": 128,
 }  # fmt: skip

@@ -22,7 +22,7 @@ _DATA = (
 )
 _TASK = "GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte, wnli, ax; or a directory with a task.json. Default: the model's, or found."
 # Parameters of verbs that name what may carry a task, in the order of who decides.
-_CARRIERS = ("model", "teacher", "source", "directory", "target", "targets")
+_CARRIERS = ("model", "teacher", "source", "directory", "target", "targets", "models")
 
 
 @dataclass(frozen=True)

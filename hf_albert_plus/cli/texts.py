@@ -36,7 +36,7 @@ def train(
     settings: TokenizerSettings,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Learn a lower-casing vocabulary."""
+    """Learn a vocabulary: a lower-casing one, but for byte-level BPE."""
     from ..text.tokenizers import train_tokenizer
 
     quiet_libraries()

@@ -10,6 +10,7 @@ from ..training.settings import TrainSettings
 Importance = Literal["taylor", "movement"]
 Spread = Literal["model", "block"]
 Schedule = Literal["cubic", "one-shot"]
+Ranges = Literal["corrected", "released"]
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,20 @@ class QatSettings(TrainSettings):
         Option("Groups of consecutive rows of a weight that share their levels. Default: each row its own."),
     ] = None
     decay: Annotated[float, Option("Decay of the moving averages of the activations' ranges.")] = 0.9999
+    ranges: Annotated[
+        Ranges,
+        Option(
+            "How these averages begin: corrected weighs batches by their age alone; released begins at the first one, as nlp-architect."
+        ),
+    ] = "corrected"
     draws: Annotated[
         int, Option("Parts of the data that curvature is measured on, its mean and deviation taken over them.")
     ] = 5
-    examples: Annotated[int, Option("Examples of each draw.")] = 64
+    examples: Annotated[int, Option("Examples of each draw; with --share, those that are computed at a time.")] = 64
+    share: Annotated[
+        float | None,
+        Option("Share of the training rows that all draws have together. Q-BERT: 0.1. Default: --examples each."),
+    ] = None
     learning_rate: float = 2e-5
 
     def __post_init__(self) -> None:
@@ -126,7 +137,9 @@ class QatSettings(TrainSettings):
             ("decay", 0 <= self.decay < 1, "from 0 up to, not including, 1", "0.9999"),
             ("draws", 2 <= self.draws <= 10_000, "at least 2 and at most 10,000", "5"),
             ("examples", self.examples >= 1, "at least 1", "64"),
+            ("share", self.share is None or 0 < self.share <= 1, "a share above 0, at most 1", "0.1"),
         )
+        check_known(self, ranges=get_args(Ranges))
         if (len(set(self.bits)) > 1) != (self.budget is not None):
             raise InvalidInput(
                 "several --bits are chosen from under a --budget, and one needs none",

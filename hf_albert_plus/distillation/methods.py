@@ -202,7 +202,7 @@ def minilm_v2(
 
 
 @_method(
-    "Well-read students: pretraining, then soft labels on the task's rows (augment them for more), then fine-tuning",
+    "Well-read students: pretraining, then soft labels alone on transfer text (--unlabelled) and the task's rows, then fine-tuning",
     "Turc et al. 2019, section 3",
     initialise="random",
 )

@@ -33,6 +33,9 @@ class PretrainSettings(TrainSettings):
     learning_rate: Annotated[
         float, Option("Peak; default: 1.76e-3 sqrt(batch size / 4,096) for lamb, 1e-4 for adamw.")
     ] = None  # type: ignore[assignment]  # __post_init__ puts the papers' in its place
+    beta1: Annotated[float, Option("Decay of the optimizer's mean of gradients.")] = 0.9
+    beta2: Annotated[float, Option("Decay of its mean of their squares. RoBERTa: 0.98.")] = 0.999
+    epsilon: Annotated[float, Option("What the optimizer adds to the root of that mean.")] = 1e-6
     warmup: float = 0.025
     max_length: Annotated[int, PythonOnly("the corpus has the length of its examples")] = 128
     masked: Annotated[Unit, Option("Spans of up to three whole words (ALBERT), whole words, or tokens.")] = "spans"
@@ -60,6 +63,9 @@ class PretrainSettings(TrainSettings):
         check_known(self, optimizer=get_args(Optimizer), masked=get_args(Unit), attention=get_args(Attention))
         check_values(
             self,
+            ("beta1", 0 <= self.beta1 < 1, "from 0 up to, not including, 1", 0.9),
+            ("beta2", 0 <= self.beta2 < 1, "from 0 up to, not including, 1", 0.999),
+            ("epsilon", 0 < self.epsilon < 1, "between 0 and 1", 1e-6),
             ("accumulate", self.accumulate >= 1, "at least 1", 1),
             ("longest", 1 <= self.longest <= 1000, "at least 1 and at most 1,000", 3),
             ("cap", self.cap is None or self.cap >= 1, "at least 1", 20),

@@ -56,11 +56,12 @@ class PretrainTrainer(AccumulatingTrainer):
             settings = self.pretraining
             trained: Any = self.model if model is None else model
             groups = decay_groups(trained, weight_decay=settings.weight_decay)
+            betas, epsilon = (settings.beta1, settings.beta2), settings.epsilon
             if settings.optimizer == "lamb":
-                self.optimizer = Lamb(groups, lr=settings.learning_rate)
+                self.optimizer = Lamb(groups, lr=settings.learning_rate, betas=betas, eps=epsilon)
             else:
                 groups = [{name: value for name, value in group.items() if name != "adapt"} for group in groups]
-                self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6)
+                self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=epsilon)
         return self.optimizer
 
     def evaluate(self, *args: Any, **options: Any) -> dict[str, float]:

@@ -89,15 +89,18 @@ def all_files(path: Path) -> list[Path]:
     return files
 
 
-def read_lines(path: Path, columns: tuple[str, ...]) -> "pyarrow.Table":
+def read_lines(path: Path, columns: tuple[str, ...], *, option: str = "--unlabelled") -> "pyarrow.Table":
     """The lines of a text file that are not blank, as a table with one column.
+
+    Args:
+        option: that named it, for the error.
 
     Raises:
         InvalidInput: a task of pairs, which a line cannot hold.
     """
     import pyarrow
 
-    check_input_file(path, what="--unlabelled", repair="check the path")
+    check_input_file(path, what=option, repair="check the path")
     if len(columns) != 1:
         raise InvalidInput(
             f"texts of pairs need the columns {' and '.join(columns)}", got=str(path), repair="write them as csv or jsonl"

@@ -22,7 +22,7 @@ from ..records.stage import run_stage
 from .corpus_parts import bar_of_parts, find_parts, sources
 from .documents import Part
 from .settings import CorpusSettings
-from .shards import SPLITS, ShardMaker, check_specials, features, tokenizer_for_pretraining
+from .shards import SPLITS, ShardMaker, check_specials, features, separators_between, tokenizer_for_pretraining
 
 TOKENIZER = "tokenizer"
 
@@ -54,6 +54,7 @@ def build_corpus(
             tokenizer=str(shards / TOKENIZER / "tokenizer.json"),
             start=opened.cls_token_id,
             separator=opened.sep_token_id,
+            separators=separators_between(opened),
             unknown=opened.unk_token_id,
             vocabulary=len(opened),
             directory=str(shards),

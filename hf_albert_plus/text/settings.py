@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from ..errors import InvalidInput, check_known, check_values
 from ..option import Option
+from .byte_pairs import LEAST_PIECES
 from .formats import Order, check_language
 
 Format = Literal["segment-pair", "sentence-pair", "full-sentences", "doc-sentences"]
@@ -59,14 +60,16 @@ class CorpusSettings:
         return asdict(self)
 
 
-Kind = Literal["unigram", "wordpiece"]
+Kind = Literal["unigram", "wordpiece", "byte-bpe"]
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
     """What decides a vocabulary besides the text."""
 
-    kind: Annotated[Kind, Option("SentencePiece unigram as ALBERT's, or WordPiece as BERT's.")] = "unigram"
+    kind: Annotated[
+        Kind, Option("SentencePiece unigram as ALBERT's, WordPiece as BERT's, or byte-level BPE as RoBERTa's.")
+    ] = "unigram"
     vocab_size: Annotated[int, Option("Tokens of the vocabulary, special ones included.")] = 30_000
     sample: Annotated[
         int, Option("Characters of the text that a unigram vocabulary is learned from, drawn line by line.")
@@ -78,6 +81,12 @@ class TokenizerSettings:
         check_known(self, kind=get_args(Kind))
         check_values(
             self,
+            (
+                "vocab_size",
+                self.kind != "byte-bpe" or self.vocab_size >= LEAST_PIECES,
+                f"at least {LEAST_PIECES} for byte-bpe, of which each byte is one and each special token",
+                30_000,
+            ),
             ("vocab_size", 32 <= self.vocab_size <= 1 << 24, f"at least 32 and at most {1 << 24:,}", 30_000),
             ("sample", 1 <= self.sample <= 1 << 40, f"at least 1 and at most {1 << 40:,}", 50_000_000),
             ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", 42),

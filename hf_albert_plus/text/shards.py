@@ -38,6 +38,7 @@ class ShardMaker:
     Attributes:
         tokenizer: its tokenizer.json.
         start, separator, unknown: ids that examples begin with, that segments end with, and of what has no id.
+        separators: how many stand between two segments.
         vocabulary: number of ids.
         directory: where shards are written.
     """
@@ -46,9 +47,15 @@ class ShardMaker:
     tokenizer: str
     start: int
     separator: int
+    separators: int
     unknown: int | None
     vocabulary: int
     directory: str
+
+    @property
+    def room(self) -> int:
+        """Tokens of two segments together."""
+        return self.settings.max_length - 2 - self.separators
 
     def make(self, index: int, part: Part) -> dict[str, int]:
         """Writes a part's examples, a file for each split, unless they were made before, and returns what was counted."""
@@ -86,11 +93,10 @@ class ShardMaker:
         tokenizer = Tokenizer.from_file(self.tokenizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        longest = self.settings.max_length - 3
         for paragraphs in _batches(part.documents()):
             documents: dict[str, list[Document]] = {split: [] for split in SPLITS}
             for lines in paragraphs:
-                document = sentence_ids(lines, tokenizer, language=self.settings.language, longest=longest)
+                document = sentence_ids(lines, tokenizer, language=self.settings.language, longest=self.room)
                 if not document:
                     continue
                 documents[self._split_of(lines)].append(document)
@@ -110,7 +116,9 @@ class ShardMaker:
 
     def _examples(self, documents: list[Document], random: Random, *, elsewhere: list[Document]) -> Iterator[Example]:
         settings = self.settings
-        room, order = settings.max_length - 3, settings.order or "none"
+        room, order = self.room, settings.order or "none"
+        # What has one segment has specials at its two ends alone.
+        alone = settings.max_length - 2
         if settings.format == "segment-pair":
             share = settings.short_share
             return segment_pairs(
@@ -119,14 +127,16 @@ class ShardMaker:
         if settings.format == "sentence-pair":
             return sentence_pairs(documents, room=room, order=order, random=random, elsewhere=elsewhere)
         if settings.format == "full-sentences":
-            return full_sentences(documents, room=room + 1, separator=self.separator)
-        return doc_sentences(documents, room=room + 1)
+            return full_sentences(documents, room=alone, separator=self.separator)
+        return doc_sentences(documents, room=alone)
 
     def _row(self, example: Example) -> dict[str, Any]:
-        ids = [self.start, *example.first, self.separator]
-        second = len(ids) if example.second else 0
+        ids, second = [self.start, *example.first], 0
         if example.second:
-            ids += [*example.second, self.separator]
+            ids += [self.separator] * self.separators
+            second = len(ids)
+            ids += example.second
+        ids.append(self.separator)
         return {"input_ids": ids, "second_segment": second, "sentence_order_label": example.label, "length": len(ids)}
 
 
@@ -178,6 +188,11 @@ class _Writer:
         self._write()
         self.writer.finalize()
         return self.examples, self.tokens
+
+
+def separators_between(tokenizer: Any) -> int:
+    """How many separators a tokenizer sets between the segments of a pair: two as RoBERTa's, or one."""
+    return 2 if tokenizer.num_special_tokens_to_add(pair=True) == 4 else 1
 
 
 def tokenizer_for_pretraining(directory: str) -> Any:

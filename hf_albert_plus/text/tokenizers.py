@@ -7,6 +7,7 @@ from typing import Any
 
 from ..records.record import Record, file_parent
 from ..records.stage import run_stage
+from .byte_pairs import train_byte_pairs
 from .corpus_parts import find_parts, paragraphs, sources
 from .settings import TokenizerSettings
 from .vocabularies import read_sentencepiece, train_unigram, train_wordpiece
@@ -15,7 +16,7 @@ SENTENCEPIECE = "spiece.model"
 
 
 def train_tokenizer(corpus: Sequence[str], *, output: Path, settings: TokenizerSettings) -> Record:
-    """A lower-casing tokenizer with a vocabulary of the text's own.
+    """A tokenizer with a vocabulary of the text's own: lower-casing, but for byte-level BPE.
 
     Args:
         corpus: files (.txt, .jsonl, .parquet), folders, or Hub datasets.
@@ -28,6 +29,8 @@ def train_tokenizer(corpus: Sequence[str], *, output: Path, settings: TokenizerS
                 paragraphs(parts), vocab_size=settings.vocab_size, sample=settings.sample, seed=settings.seed
             )
             (directory / SENTENCEPIECE).write_bytes(model)
+        elif settings.kind == "byte-bpe":
+            tokenizer = train_byte_pairs(paragraphs(parts), vocab_size=settings.vocab_size)
         else:
             tokenizer = train_wordpiece(lambda: paragraphs(parts), vocab_size=settings.vocab_size)
         tokenizer.save_pretrained(directory)

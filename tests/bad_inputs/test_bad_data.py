@@ -304,7 +304,7 @@ def test_an_empty_file_has_no_text(name, tmp_path):
     assert corpus_of(tmp_path / name) == []
 
 
-@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-bpe"])
 @pytest.mark.parametrize("content", ["", " \n", "\u200b\n\ufeff\n", "\x01\x02\n", "\ufffd\n"], ids=ascii)
 def test_a_vocabulary_is_learned_from_text(kind, content, tmp_path):
     """SentencePiece would end the process."""
@@ -314,17 +314,22 @@ def test_a_vocabulary_is_learned_from_text(kind, content, tmp_path):
     (tmp_path / "t.txt").write_text(content, encoding="utf-8")
     with pytest.raises(InvalidInput, match="--corpus must hold text, got .*; check the files"):
         train_tokenizer(
-            [str(tmp_path / "t.txt")], output=tmp_path / "o", settings=TokenizerSettings(kind, vocab_size=32)
+            [str(tmp_path / "t.txt")], output=tmp_path / "o", settings=TokenizerSettings(kind, vocab_size=300)
         )
 
 
 def test_an_endless_word_does_not_hold_up_a_vocabulary():
     """It would be unknown to the tokenizer, whatever is learned of it."""
+    from hf_albert_plus.text.byte_pairs import train_byte_pairs
     from hf_albert_plus.text.vocabularies import train_wordpiece
 
-    found = train_wordpiece(lambda: ["word " * 20, "x" * 1_000_000], vocab_size=60)
+    lines = ["word " * 20, "x" * 1_000_000]
+    found = train_wordpiece(lambda: lines, vocab_size=60)
     assert "word" in found.get_vocab()
     assert "x" not in found.get_vocab()
+    pairs = train_byte_pairs(lines, vocab_size=300).get_vocab()
+    assert "Ġword" in pairs
+    assert "xx" not in pairs
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ VERBS = [
     "retrieve",
     "export",
     "eval",
+    "inspect",
     "bench",
     "report",
     "submit",

@@ -85,6 +85,28 @@ def test_exits_taken_by_hand():
     assert taken_exits(drift, Criterion("patience", 1, tolerance=0.01)).tolist() == [3]
 
 
+@pytest.mark.parametrize("labels", [(), (0.5, 0.5)])
+def test_at_the_threshold_a_row_stays(labels):
+    """FastBERT leaves below its speed: even classes are at 1, certain ones at 0, and any row at its own entropy."""
+    even, certain = torch.zeros(1, 1, 2), T([[[200.0, -200.0]]])
+    last = torch.zeros(1, 1, 2)
+
+    def taken(said, threshold):
+        return taken_exits(torch.cat([said, last]), Criterion("entropy", threshold, label_thresholds=labels)).item()
+
+    assert taken(even, 1.0) == 1
+    assert taken(certain, 0.0) == 1
+    assert taken(certain, 1e-30) == 0
+    middle = T([[[0.3, -0.3]]])
+    of_two = middle if not labels else T([[[0.0, 0.3]]])
+    at = float(torch.distributions.Categorical(logits=of_two[0]).entropy() / math.log(2))
+    assert at == pytest.approx(float(normalised_entropy(of_two[0])), abs=1e-7)
+    at = float(normalised_entropy(of_two[0]))
+    assert taken(middle, at) == 1
+    assert taken(middle, math.nextafter(at, 1) + 1e-7) == 0
+    assert taken(middle, at - 1e-7) == 1
+
+
 SHARINGS = {
     "all": {},
     "none": {"attention_sharing": "none", "ffn_sharing": "none"},
@@ -393,13 +415,19 @@ def test_similarities_have_no_entropy(classifier_dir, data_dir, tmp_path):
 
 
 def test_exits_that_are_wrong_and_sure_are_told_of():
-    """A probability of 1 is at least any threshold: whoever says so leaves."""
+    """A probability of 1 is at least any threshold: whoever says so leaves. No entropy is below 0: there all stay."""
     logits_JBC = torch.tensor([[[0.0, 200.0]] * 4, [[1.0, 0.0]] * 4])
-    for kind in ("entropy", "confidence"):
-        with pytest.raises(
-            InvalidInput, match=f"some threshold of {kind} must lose at most 0.5 points, got 100.00 lost"
-        ):
-            calibrate(logits_JBC, layers=(1, 2), kind=kind, score=lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean()), max_drop=0.5, exit_costs=[0])  # fmt: skip
+
+    def search(kind):
+        score = {"score": lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean())}
+        return calibrate(logits_JBC, layers=(1, 2), kind=kind, max_drop=0.5, exit_costs=[0], **score)
+
+    with pytest.raises(
+        InvalidInput, match="some threshold of confidence must lose at most 0.5 points, got 100.00 lost"
+    ):
+        search("confidence")
+    best = search("entropy").best
+    assert (best.criterion.threshold, best.average_layers, best.score) == (0.0, 2, 100)
 
 
 @pytest.mark.parametrize("masked", [True, False])

@@ -7,8 +7,9 @@ import numpy
 import pytest
 import torch
 
-from hf_albert_plus.compression.quantisation.fake_quantisation import FakeQuantisation
-from hf_albert_plus.compression.quantisation.mixed_bits import assign_bits, blocks_of, curvatures, sensitivity
+from hf_albert_plus.compression.quantisation.curvature import curvatures, draw_rows, sensitivity
+from hf_albert_plus.compression.quantisation.fake_quantisation import FakeQuantisation, MovingAverage
+from hf_albert_plus.compression.quantisation.mixed_bits import assign_bits, blocks_of
 from hf_albert_plus.compression.quantisation.packed_weights import (
     pack,
     packed_bytes,
@@ -25,6 +26,7 @@ from hf_albert_plus.compression.quantisation.rounding import (
     weight_levels,
 )
 from hf_albert_plus.compression.quantisation.scheme import Product, Scheme, read_scheme
+from hf_albert_plus.compression.settings import QatSettings
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.files import SCHEME
@@ -107,9 +109,12 @@ def test_autocast_multiplies_the_same_levels():
     fake_quantisation.remove()
 
 
-def test_a_shared_block_has_a_range_for_each_of_its_layers():
+@pytest.mark.parametrize(
+    ("ranges", "weights"), [("corrected", [0.36 / 1.96, 0.6 / 1.96, 1 / 1.96]), ("released", [0.36, 0.24, 0.4])]
+)
+def test_a_shared_block_has_a_range_for_each_of_its_layers(ranges, weights):
     """Against the inputs of the one block, recorded call by call, and the average written out."""
-    model, fake_quantisation = model_and_simulation(ffn_sharing="none", decay=0.6)
+    model, fake_quantisation = model_and_simulation(ffn_sharing="none", decay=0.6, ranges=ranges)
     module = model.albert_plus.encoder.attention[0].query
     seen: list[float] = []
     hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(float(inputs[0].detach().abs().max())))
@@ -119,10 +124,23 @@ def test_a_shared_block_has_a_range_for_each_of_its_layers():
     hook.remove()
     ranges = fake_quantisation.scheme().ranges
     for layer in range(4):
-        first, second, third = seen[layer::4]
-        expected = 0.6 * (first + second) / 2 + 0.4 * third  # a third of the third would be less than 1 - decay
+        expected = numpy.dot(weights, seen[layer::4])
         assert ranges[f"albert_plus.encoder.layers.{layer}.attention.0.query"] == pytest.approx(expected, rel=1e-5)
     assert len({round(ranges[f"albert_plus.encoder.layers.{layer}.attention.0.query"], 4) for layer in range(4)}) == 4
+
+
+@pytest.mark.parametrize("decay", [0.9999, 0.0])
+def test_averages_of_many_batches(decay):
+    """12,000 batches, more than the average remembers: each counts by its age, or the first one for all before it (nlp-architect)."""
+    maxima = numpy.random.default_rng(0).gamma(3.0, size=12_000) * numpy.linspace(1, 2, 12_000)
+    ages = numpy.arange(12_000)[::-1]
+    released = numpy.where(ages == 11_999, 1.0, 1 - decay) * decay**ages
+    for ranges, weights in (("corrected", decay**ages), ("released", released)):
+        average, found = MovingAverage(decay, ranges), torch.tensor(0.0, dtype=torch.float64)
+        for number, value in enumerate(maxima, start=1):
+            found += average.share(torch.tensor(float(number))) * (value - found)
+        assert float(found) == pytest.approx(numpy.average(maxima, weights=weights), rel=1e-5)
+    assert released.sum() == pytest.approx(1)
 
 
 def test_only_training_moves_ranges():
@@ -202,7 +220,7 @@ def test_curvature_is_the_hessians_top_eigenvalue():
     batches = [{**inputs, "labels": labels} for labels in (torch.tensor([0, 1, 1]), torch.tensor([1, 1, 0]))]
     blocks = blocks_of(model)
     assert list(blocks) == ["albert_plus.encoder.attention.0", "albert_plus.encoder.ffn.0"]
-    found = curvatures(model, batches, blocks, seed=0)
+    found = curvatures(model, [[batch] for batch in batches], blocks, seed=0)
     model.set_attn_implementation("eager")
     for block, paths in blocks.items():
         weights = [model.get_submodule(path).weight for path in paths]
@@ -214,8 +232,35 @@ def test_curvature_is_the_hessians_top_eigenvalue():
             eigenvalues = torch.linalg.eigvalsh(hessian)
             largest = eigenvalues[eigenvalues.abs().argmax()]
             assert value == pytest.approx(float(largest), rel=0.02)
+    # A draw of two batches bends as the mean loss of its five rows does.
+    fewer = {name: tensor[:2] for name, tensor in batches[1].items()}
+    (together,) = curvatures(model, [[batches[0], fewer]], blocks, seed=0)[block]
+    model.set_attn_implementation("eager")
+    loss = (3 * model(**batches[0]).loss + 2 * model(**fewer).loss) / 5
+    flat = torch.cat([part.flatten() for part in torch.autograd.grad(loss, weights, create_graph=True)])
+    columns = [torch.autograd.grad(entry, weights, retain_graph=True) for entry in flat]
+    eigenvalues = torch.linalg.eigvalsh(torch.stack([torch.cat([p.flatten() for p in column]) for column in columns]))
+    assert together == pytest.approx(float(eigenvalues[eigenvalues.abs().argmax()]), rel=0.02)
     assert sensitivity([1.0, 3.0]) == 3.0
     assert sensitivity([-1.0, -3.0]) == 3.0
+
+
+def test_draws_have_their_share_of_the_rows():
+    """A tenth of a thousand in five draws, in batches; by default some examples each. No row is in two."""
+    given = {"epochs": 1, "batch_size": 8, "bits": (2, 4), "budget": 1.0}
+    for settings, rows, largest in (
+        (QatSettings(**given, share=0.1, examples=8), 20, 8),
+        (QatSettings(**given, examples=8), 8, 8),
+        (QatSettings(**given, examples=5000), 200, 200),
+    ):
+        draws = draw_rows(1000, settings)
+        assert [sum(map(len, draw)) for draw in draws] == [rows] * 5
+        assert max(len(batch) for draw in draws for batch in draw) == largest
+        everything = [number for draw in draws for batch in draw for number in batch]
+        assert len(set(everything)) == 5 * rows
+        assert set(everything) <= set(range(1000))
+    with pytest.raises(InvalidInput, match="--draws 5 need as many examples, got 30; use a larger --share"):
+        draw_rows(30, QatSettings(**given, share=0.1))
 
 
 def test_bits_under_a_budget_are_the_best_that_fit():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from scipy.special import expit, softmax
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, kl_div
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_albert_plus.distillation.distiller import Distiller
@@ -248,6 +248,36 @@ def test_a_teacher_answers_unlabelled_texts(method, form, teacher, answered, tmp
     steps = [made.result["phases"]["task"]["steps"] for made in (alone, record)]
     assert steps == [-(-labelled // 8), -(-(labelled + 40) // 8)]
     assert read_record(tmp_path / "student").parents["unlabelled"]["path"] == str(more)
+
+
+def test_well_read_students_read_transfer_text(teacher, answered, tmp_path):
+    """Its texts are in the masked words and in the soft labels, and no label is; then come the labels, without the texts."""
+    more = tmp_path / "more.txt"
+    more.write_text("\n".join(f"unseen {text}" for text in TEXTS[:40]))
+    given = {"teacher": teacher, "method": "well-read", "unlabelled": str(more)}
+    record = _distill(tmp_path / "all", answered, **given)
+    labelled = len(load_split(str(answered), find_task(str(answered)), "train"))
+    phases = record.result["phases"]
+    assert {name: phase["examples"] for name, phase in phases.items()} == {
+        "pretrain": labelled + 40,
+        "distil": labelled + 40,
+        "task": labelled,
+    }
+    assert phases["distil"]["terms"] == "1·soft_targets"
+    assert phases["task"]["terms"] == "1·labels"
+
+
+def test_transfer_text_teaches_by_answers_alone():
+    """Kullback-Leibler divergence of all rows by torch, whatever their labels are and whether they have one."""
+    models = [randomise(AlbertPlusForSequenceClassification(small_config(num_labels=3))) for _ in range(2)]
+    with torch.no_grad():
+        models[1].classifier.bias.add_(torch.tensor([1.0, -1.0, 0.5]))
+    ours, theirs = (model(**pair_inputs(120)).logits.detach().log_softmax(-1) for model in models)
+    distiller = Distiller(*models, METHODS["well-read"].phases(Layers(student=4, teacher=4), {})[1]).eval()
+    for labels, labelled in (([2, -1, 0], [True, False, True]), ([1, 1, 2], [False, False, False])):
+        batch = {**pair_inputs(120), "labels": torch.tensor(labels), "labelled": torch.tensor(labelled)}
+        expected = kl_div(ours, theirs, log_target=True, reduction="batchmean")
+        torch.testing.assert_close(distiller(**batch)["loss"], expected, rtol=1e-5, atol=1e-7)
 
 
 def test_a_column_called_text_stands_for_the_tasks_own(tmp_path):

@@ -134,6 +134,28 @@ def test_the_graph_says_what_torch_says(exported, kind, shape):
     assert all(torch.equal(mine, other) for mine, other in zip(own, given, strict=True))
 
 
+@pytest.mark.parametrize("form", ["loop", "segments"])
+def test_at_the_threshold_a_row_stays(form, tmp_path):
+    """Exits whose classes are even are at 1, certain ones at 0: there rows stay, in the graph as in torch, and a little above they leave."""
+    logits = {"even": [0.0, 0.0], "certain": [0.0, 200.0]}
+    for said, at, above in (("even", 1.0, 1.001), ("certain", 0.0, 1e-30)):
+        model = classifier(exit_head="pooled", num_labels=2)
+        for exit_ in model.exits:
+            torch.nn.init.zeros_(exit_.classifier.weight)
+            exit_.classifier.bias.data = torch.tensor(logits[said])
+        folder = tmp_path / said
+        folder.mkdir()
+        start = export_start(model, folder / "start.onnx")
+        if form == "loop":
+            proto = assemble_loop(start, export_loop(model, folder), model, kind="entropy", threshold=at)
+        else:
+            proto = assemble_segments(start, export_segments(model, folder), model, kind="entropy", threshold=at)
+        inputs = inputs_of(model, batch=3, length=5)
+        assert taken_exits(all_exits(model, inputs), Criterion("entropy", at)).tolist() == [3, 3, 3]
+        assert run(proto, inputs)[1].tolist() == [4, 4, 4]
+        assert run(proto, inputs, above)[1].tolist() == [1, 1, 1]
+
+
 def test_the_body_stores_the_blocks_once(loop):
     model, start, parts = loop
     proto = assemble_loop(start, parts, model, kind="entropy", threshold=0.5)

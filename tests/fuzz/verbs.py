@@ -60,6 +60,10 @@ VERBS: dict[str, list[str]] = {
         "{in}/exported --task sst2 --data {in}/glue-sst2 --max-length 32 --batching file:4 --rounds 2 --threads 1",
         "--predictions {in}/predictions.tsv --task sst2 --data {in}/glue-sst2 --json result.json",
     ],
+    "inspect": [
+        "{in}/classifier {in}/encoder --data {in}/glue-sst2 --task sst2 --rows 8 --max-length 16 --threads 1 --out out",
+        "{in}/classifier --text {in}/rows.txt --max-length 16 --threads 1 --json",
+    ],
     "retrieve": [
         "{in}/twin --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --index index.safetensors --json result.json"
     ],

@@ -68,6 +68,7 @@ def test_groups_are_exact_where_the_float_formula_of_2019_is_not():
         ({"num_feedforward_networks": 0}, ["num_feedforward_networks", "got 0"]),
         ({"layer_norm_eps": -1.0}, ["layer_norm_eps", "-1.0"]),
         ({"layer_norm_eps": float("nan")}, ["layer_norm_eps", "nan"]),
+        ({"initializer": "uniform"}, ["initializer must be one of truncated_normal, normal", "got 'uniform'"]),
         ({"initializer_range": -2}, ["initializer_range", "got -2"]),
         ({"type_vocab_size": -1}, ["type_vocab_size", "got -1", "use 0"]),
     ],

@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from scipy.stats import kstest, truncnorm
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
@@ -16,6 +17,7 @@ from hf_albert_plus.modeling_albert_plus import (
     AlbertPlusForSequenceClassification,
     AlbertPlusModel,
 )
+from hf_albert_plus.relative_positions_albert_plus import AlbertPlusRelativeBias
 from tests.support.small_models import pair_inputs, randomise, small_config
 
 IDS = torch.ones(1, 4, dtype=torch.long)
@@ -86,6 +88,32 @@ def test_a_new_model_has_no_differences_yet():
     assert len(ups) == 4 * 6
     assert not any(state[name].any() for name in ups)
     assert all(state[name.replace(".up.", ".down.")].any() for name in ups)
+
+
+def drawn_weights(**fields):
+    """All weights of products, tables and biases of distances of a new model, in units of the config's deviation."""
+    torch.manual_seed(0)
+    config = small_config(initializer_range=0.05, relative_attention_buckets=8, **fields)
+    model = AlbertPlusForSequenceClassification(config)
+    padding = model.albert_plus.embeddings.word_embeddings.padding_idx
+    kinds = (torch.nn.Linear, torch.nn.Embedding, AlbertPlusRelativeBias)
+    weights = {name: module.weight.detach() for name, module in model.named_modules() if isinstance(module, kinds)}
+    flat = torch.cat([weight.flatten() for weight in weights.values()]).double() / 0.05
+    if padding is not None:
+        assert not model.albert_plus.embeddings.word_embeddings.weight[padding].any()
+    return flat[flat != 0].numpy()
+
+
+def test_new_weights_are_tensorflows():
+    """Against SciPy's distributions: a normal one that is cut at two deviations, not clamped to them, and the whole one."""
+    cut, whole = drawn_weights(), drawn_weights(initializer="normal")
+    assert len(cut) > 5000
+    assert abs(cut).max() < 2
+    assert cut.std() == pytest.approx(truncnorm(-2, 2).std(), rel=0.02)
+    assert kstest(cut, truncnorm(-2, 2).cdf).pvalue > 0.001
+    assert abs(whole).max() > 3
+    assert kstest(whole, "norm").pvalue > 0.001
+    assert kstest(cut, "norm").pvalue < 0.001
 
 
 def test_padding_changes_nothing_where_layers_differ():

@@ -9,6 +9,8 @@ import torch
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.pretraining.lamb import Lamb, decay_groups
+from hf_albert_plus.pretraining.settings import PretrainSettings
+from hf_albert_plus.pretraining.trainer import PretrainTrainer
 from tests.support.small_models import small_config
 
 
@@ -98,6 +100,32 @@ def test_its_state_is_kept(tmp_path):
     again.load_state_dict(state)
     steps(other, again, 3)
     assert torch.equal(layer.weight, other.weight)
+
+
+@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
+def test_the_means_decay_as_the_settings_say(optimizer):
+    """Three steps of a pretraining's own optimizer on a bias, which neither decays nor adapts, against Adam's formula."""
+    settings = PretrainSettings(optimizer=optimizer, learning_rate=0.1, beta1=0.8, beta2=0.98, epsilon=1e-3)
+    layer = torch.nn.Linear(1, 2, dtype=torch.float64)
+    trainer = PretrainTrainer.__new__(PretrainTrainer)
+    trainer.pretraining, trainer.model, trainer.optimizer = settings, layer, None
+    made = trainer.create_optimizer()
+    weight, mean, square = layer.bias.detach().numpy().copy(), numpy.zeros(2), numpy.zeros(2)
+    for step in (1, 2, 3):
+        gradient = numpy.array([step, -0.01 * step])
+        layer.weight.grad, layer.bias.grad = torch.zeros_like(layer.weight), torch.tensor(gradient)
+        made.step()
+        mean = 0.8 * mean + 0.2 * gradient
+        square = 0.98 * square + 0.02 * gradient**2
+        corrected = (1 - 0.8**step, 1 - 0.98**step) if optimizer == "adamw" else (1, 1)
+        weight = weight - 0.1 * (mean / corrected[0]) / (numpy.sqrt(square / corrected[1]) + 1e-3)
+    assert layer.bias.detach().numpy() == pytest.approx(weight, rel=1e-9)
+
+
+@pytest.mark.parametrize("given", [{"beta1": 1.0}, {"beta2": -0.1}, {"epsilon": 0.0}])
+def test_settings_out_of_range(given):
+    with pytest.raises(InvalidInput, match=f"--{next(iter(given))} must be"):
+        PretrainSettings(**given)
 
 
 @pytest.mark.parametrize("given", [{"lr": -1}, {"betas": (1.0, 0.9)}, {"eps": 0}, {"weight_decay": -0.1}])

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_albert_plus.pretraining.masking import EachToken, Masking, Spans, word_beginnings
+from hf_albert_plus.text.byte_pairs import train_byte_pairs
 from hf_albert_plus.text.vocabularies import train_unigram
 from tests.support.corpora import make_text
 
@@ -113,6 +114,21 @@ def test_whole_words_of_sentencepiece():
         # The text's own words, with a full stop as one of its own.
         expected = line.lower().replace(".", " . ").split()
         assert [word for word in (word.replace("▁", "") for word in words) if word] == expected
+    assert not beginnings[tokenizer.convert_tokens_to_ids("s")]
+
+
+def test_whole_words_of_byte_pairs():
+    """Each sentence is encoded by itself, as a corpus is built: its first word begins one too, and accents end none."""
+    lines = [line for document in make_text(count=200) for line in document]
+    tokenizer = train_byte_pairs([*lines, "A naïve café. Naïve cafés."], vocab_size=300)
+    beginnings = word_beginnings(tokenizer)
+    for line in [*lines[:40], "The naïve café. A cliché."]:
+        sentences = [f"{sentence}." for sentence in line.rstrip(".").split(". ")]
+        rows = tokenizer(sentences, add_special_tokens=False)["input_ids"]
+        ids = torch.tensor([tokenizer.cls_token_id, *(i for row in rows for i in row), tokenizer.sep_token_id])
+        words = Spans(tokenizer).words(ids)
+        assert [tokenizer.decode(ids[start:end]).strip() for start, end in words] == line.replace(".", " .").split()
+        assert any(end - start > 1 for start, end in words)
     assert not beginnings[tokenizer.convert_tokens_to_ids("s")]
 
 

@@ -9,7 +9,7 @@ from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassificat
 from tests.support.small_models import pair_inputs, randomise, small_config
 
 
-def model_and_simulation(steps=0, *, model=None, weights=None, others=None, decay=0.9, **fields):
+def model_and_simulation(steps=0, *, model=None, weights=None, others=None, decay=0.9, ranges="corrected", **fields):
     """A model, and its simulation after some steps of training mode, which set its ranges."""
     model = copy.deepcopy(model) or randomise(
         AlbertPlusForSequenceClassification(
@@ -18,7 +18,7 @@ def model_and_simulation(steps=0, *, model=None, weights=None, others=None, deca
             )
         )
     )
-    fake_quantisation = FakeQuantisation(model, weights=weights, others=others, decay=decay)
+    fake_quantisation = FakeQuantisation(model, weights=weights, others=others, decay=decay, ranges=ranges)
     model.train()
     torch.manual_seed(0)  # of its dropout
     for length in range(8, 8 + steps):

@@ -13,12 +13,14 @@ from pyarrow import parquet
 from transformers import AutoTokenizer
 
 from hf_albert_plus.errors import InvalidInput, StageConflict
+from hf_albert_plus.pretraining.batches import token_types
 from hf_albert_plus.text import corpus_parts as parts
 from hf_albert_plus.text import documents, shards
 from hf_albert_plus.text.corpus import build_corpus
 from hf_albert_plus.text.corpus_parts import find_parts
 from hf_albert_plus.text.documents import Part
-from hf_albert_plus.text.settings import CorpusSettings
+from hf_albert_plus.text.settings import CorpusSettings, TokenizerSettings
+from hf_albert_plus.text.tokenizers import train_tokenizer
 from tests.support.command_line import invoke
 from tests.support.corpora import as_text, make_text
 
@@ -327,3 +329,42 @@ def test_lines_that_are_sentences_already(tokenizer_dir, tmp_path, monkeypatch):
         record = build_corpus([str(text)], tokenizer=str(tokenizer_dir), output=out, settings=settings, workers=1)
         found[language] = record.result["sentences"]
     assert found == {"en": 5, "none": 3}
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe"])
+def test_pairs_are_laid_out_as_the_tokenizer_does(kind, text_file, tmp_path):
+    """RoBERTa's tokenizers set two separators between segments: a fine-tuned pair then looks like a pretrained one."""
+    settings = TokenizerSettings(kind=kind, vocab_size=320)
+    train_tokenizer([str(text_file)], output=tmp_path / "tokenizer", settings=settings)
+    build_corpus(
+        [str(text_file)],
+        tokenizer=str(tmp_path / "tokenizer"),
+        output=tmp_path / "corpus",
+        settings=CorpusSettings(max_length=400, held_out=0),
+        workers=1,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "corpus" / "tokenizer")
+    separator = tokenizer.sep_token_id
+    pairs = [row for row in load_from_disk(str(tmp_path / "corpus"))["train"] if row["second_segment"]]
+    assert len(pairs) > 50
+    for row in pairs:
+        first, second = row["input_ids"][1 : row["second_segment"]], row["input_ids"][row["second_segment"] :]
+        texts = [tokenizer.decode([i for i in segment if i != separator]) for segment in (first, second)]
+        encoded = tokenizer(*texts)
+        assert row["input_ids"] == encoded["input_ids"]
+        assert token_types(row) == encoded["token_type_ids"]
+
+
+def test_a_full_pair_of_two_separators_fits(text_file, tmp_path):
+    train_tokenizer(
+        [str(text_file)], output=tmp_path / "tokenizer", settings=TokenizerSettings(kind="byte-bpe", vocab_size=320)
+    )
+    for form in ("segment-pair", "full-sentences"):
+        build_corpus(
+            [str(text_file)],
+            tokenizer=str(tmp_path / "tokenizer"),
+            output=tmp_path / form,
+            settings=CorpusSettings(format=form, max_length=16, held_out=0),
+            workers=1,
+        )
+        assert max(load_from_disk(str(tmp_path / form))["train"]["length"]) == 16

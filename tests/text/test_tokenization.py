@@ -1,12 +1,14 @@
-"""Tokenizers: ids against SentencePiece itself with ALBERT's published rules, and against transformers' BertTokenizer."""
+"""Tokenizers: ids against SentencePiece itself with ALBERT's published rules, and against transformers' BertTokenizer and RobertaTokenizer."""
 
+import json
 import random
 import unicodedata
 from collections import Counter
 
 import pytest
 import sentencepiece
-from transformers import AutoTokenizer, BertTokenizer
+from tokenizers import AddedToken, ByteLevelBPETokenizer
+from transformers import AutoTokenizer, BertTokenizer, RobertaTokenizer
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.text.settings import TokenizerSettings
@@ -103,8 +105,8 @@ def test_an_imported_model_is_the_same_tokenizer(unigram, tmp_path, lines):
 
 def test_the_same_text_gives_the_same_vocabulary(unigram, tmp_path):
     corpus = [str(unigram.parent / "text.txt")]
-    for kind, first in (("unigram", unigram), ("wordpiece", None)):
-        settings = TokenizerSettings(kind=kind, vocab_size=150)
+    for kind, first in (("unigram", unigram), ("wordpiece", None), ("byte-bpe", None)):
+        settings = TokenizerSettings(kind=kind, vocab_size=400 if kind == "byte-bpe" else 150)
         for name in ("a", "b") if first is None else ("b",):
             train_tokenizer(corpus, output=tmp_path / kind / name, settings=settings)
         first = first or tmp_path / kind / "a"
@@ -148,9 +150,53 @@ def test_wordpiece_is_berts(unigram, tmp_path, lines):
         assert dict(ours(line, lines[0])) == dict(berts(line, lines[0]))
 
 
+@pytest.fixture(scope="module")
+def byte_pairs(unigram):
+    directory = unigram.parent / "byte-pairs"
+    invoke(
+        "tokenizer", "train", "--corpus", unigram.parent / "text.txt", "--kind", "byte-bpe", "--vocab-size", 420,
+        "--out", directory,
+    )  # fmt: skip
+    return directory
+
+
+def test_byte_pairs_are_robertas(byte_pairs, lines):
+    """The tokenizers library's own training gives the same pieces, and RoBERTa's class the same ids."""
+    ours = AutoTokenizer.from_pretrained(byte_pairs)
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    other = ByteLevelBPETokenizer(add_prefix_space=True)
+    other.train_from_iterator(lines, vocab_size=420, min_frequency=2, special_tokens=specials, show_progress=False)
+    assert ours.get_vocab() == other.get_vocab()
+    assert len(ours) == 420
+    assert ours.convert_ids_to_tokens(range(5)) == specials
+    model = json.loads(other.to_str())["model"]
+    robertas = RobertaTokenizer(
+        vocab=model["vocab"],
+        merges=[tuple(pair) for pair in model["merges"]],
+        mask_token=AddedToken("<mask>", lstrip=True),  # as the released tokenizers' files have it
+        add_prefix_space=True,
+    )
+    for name in ("bos", "eos", "cls", "sep", "pad", "unk", "mask"):
+        assert getattr(ours, f"{name}_token_id") == getattr(robertas, f"{name}_token_id")
+    for line in [*lines[::7], "A <mask> film", "影 🙂\tnaïve"]:
+        assert ours(line)["input_ids"] == robertas(line)["input_ids"]
+        assert ours(line, lines[0])["input_ids"] == robertas(line, lines[0])["input_ids"]
+        assert ours.unk_token_id not in ours(line)["input_ids"]
+        assert ours.decode(ours(line)["input_ids"], skip_special_tokens=True).strip() == line.replace(" <mask>", "")
+
+
+def test_byte_pairs_have_token_types(byte_pairs):
+    tokenizer = AutoTokenizer.from_pretrained(byte_pairs)
+    encoded = tokenizer("Good film", "Bad cast")
+    assert tokenizer.decode(encoded["input_ids"]).replace(" ", "") == "<s>Goodfilm</s></s>Badcast</s>"
+    second = encoded["input_ids"].index(tokenizer.sep_token_id) + 2
+    assert encoded["token_type_ids"] == [0] * second + [1] * (len(encoded["input_ids"]) - second)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"kind": "byte-bpe", "vocab_size": 260}, ["--vocab-size must be at least 261 for byte-bpe", "260"]),
         ({"kind": "bpe"}, ["--kind", "'bpe'", "unigram"]),
         ({"vocab_size": 8}, ["--vocab-size must be at least 32"]),
         ({"vocab_size": 5000}, ["--vocab-size", "5000", "use --vocab-size", "at most"]),

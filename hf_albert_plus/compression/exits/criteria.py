@@ -24,7 +24,8 @@ class Criterion:
     """A rule for leaving.
 
     Attributes:
-        kind: `entropy` leaves where H(p)/log C is at most the threshold, FastBERT's speed from 0 (never) to 1 (at the first exit).
+        kind: `entropy` leaves where H(p)/log C is below the threshold, FastBERT's speed from 0 (never) to 1 (at the first exit, unless all
+            classes are as likely); at the threshold a row stays (FastBERT, section 3.3, and its package; its script leaves).
             `confidence` where the largest probability is at least the threshold. `patience` (PABEE) where the prediction
             stayed the same over as many exits in a row as the threshold says. Of several labels the least sure one is looked at, which
             may hold or not; the prediction is all of them that are given.
@@ -59,7 +60,7 @@ class Criterion:
 
 
 def never_leaves(kind: Kind, *, exits: int, label_thresholds: tuple[float, ...] = ()) -> Criterion:
-    """The rule by which no row leaves at any of these exits, unless its probabilities are whole numbers."""
+    """The rule by which no row leaves at any of these exits; but for `confidence`, by which one of probability 1 does."""
     threshold = {"entropy": 0.0, "confidence": 1.0, "patience": float(exits + 1)}[kind]
     return Criterion(kind, threshold, label_thresholds=label_thresholds)
 
@@ -120,7 +121,7 @@ class Watch:
         if criterion.label_thresholds:
             logits_BC = least_sure(logits_BC)
         if criterion.kind == "entropy":
-            return normalised_entropy(logits_BC) <= criterion.threshold
+            return normalised_entropy(logits_BC) < criterion.threshold
         return confidence(logits_BC) >= criterion.threshold
 
     def _same_for(self, logits_BC: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,8 @@
 """A model that computes in fp32 what its quantised graphs will: weights, tables and the inputs of products on their grids."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ from torch.nn import functional
 from ...errors import InvalidInput
 from ...records import processes
 from ...records.files import SCHEME
+from ..settings import Ranges
 from .rounding import Grid, LevelSteps, activation_levels, activation_scale, round_weight, weight_levels
 from .scheme import Product, ProductNames, Scheme, is_layer
 
@@ -51,6 +54,27 @@ class RoundingPass:
         self._layers.pop()
 
 
+@dataclass(frozen=True)
+class MovingAverage:
+    """An exponential moving average of what batches have, and how it begins.
+
+    Attributes:
+        ranges: `corrected` weighs each batch by decay^age, from the first batch on (Adam's correction of its bias). `released` begins at
+            what the first batch has, as nlp-architect's class does: with a decay of 0.9999 that batch is half of the average for 6,931
+            more.
+    """
+
+    decay: float = 0.9999
+    ranges: Ranges = "corrected"
+
+    def share(self, batches: torch.Tensor) -> torch.Tensor:
+        """What the last batch counts, of so many."""
+        new = 1 - self.decay
+        if self.ranges == "released":
+            return torch.where(batches <= 1, 1.0, new)
+        return new / -torch.expm1(batches * math.log(self.decay)) if self.decay else torch.ones_like(batches)
+
+
 class FakeQuantisedLinear(nn.Module):
     """A linear module, its weight and inputs rounded.
 
@@ -61,11 +85,18 @@ class FakeQuantisedLinear(nn.Module):
     """
 
     def __init__(
-        self, linear: nn.Linear, grid: Grid, *, path: str, products: Sequence[str], calls: RoundingPass, decay: float
+        self,
+        linear: nn.Linear,
+        grid: Grid,
+        *,
+        path: str,
+        products: Sequence[str],
+        calls: RoundingPass,
+        average: "MovingAverage",
     ):
         super().__init__()
         self.weight, self.bias, self.grid = linear.weight, linear.bias, grid
-        self.path, self.calls, self.decay = path, calls, decay
+        self.path, self.calls, self.average = path, calls, average
         self.index = {name: index for index, name in enumerate(products)}
         self.plain: set[int] = set()
         self.amax = nn.Buffer(torch.zeros(len(products), device=linear.weight.device))
@@ -90,9 +121,7 @@ class FakeQuantisedLinear(nn.Module):
             # What all of them see together: a batch has one range, however many processes share it.
             torch.distributed.all_reduce(seen, op=torch.distributed.ReduceOp.MAX)
         self.seen[number] += 1
-        # A mean of all batches until there are enough of them for the average to forget the first ones.
-        share = torch.clamp(1 / self.seen[number], min=1 - self.decay)
-        self.amax[number] += share * (seen - self.amax[number])
+        self.amax[number] += self.average.share(self.seen[number]) * (seen - self.amax[number])
 
 
 class FakeQuantisedEmbedding(nn.Module):
@@ -116,6 +145,7 @@ class FakeQuantisation:
         weights: Mapping[str, Grid] | None = None,
         others: Grid | None = None,
         decay: float = 0.9999,
+        ranges: Ranges = "corrected",
     ):
         """Puts rounding modules in the place of the model's own.
 
@@ -123,7 +153,7 @@ class FakeQuantisation:
             model: a classifier; modules that a plain call does not run stay as they are.
             weights: grids of linear modules by their paths.
             others: grid of the other linear modules, by default 8 bits with each row by itself.
-            decay: of the moving averages of ranges.
+            decay, ranges: of the moving averages of ranges (`MovingAverage`).
         """
         self.model = model
         self._originals: dict[str, nn.Module] = {}
@@ -136,7 +166,12 @@ class FakeQuantisation:
             if path in products:
                 grid = (weights or {}).get(path, others or Grid())
                 rounded = self._linears[path] = FakeQuantisedLinear(
-                    module, grid, path=path, products=products[path], calls=self.calls, decay=decay
+                    module,
+                    grid,
+                    path=path,
+                    products=products[path],
+                    calls=self.calls,
+                    average=MovingAverage(decay, ranges),
                 )
             elif isinstance(module, nn.Embedding):
                 rounded = self._tables[path] = FakeQuantisedEmbedding(module, Grid(groups=1))

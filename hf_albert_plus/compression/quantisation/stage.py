@@ -18,7 +18,8 @@ from ...training.finetuning import task_rows
 from ...training.label_thresholds import set_label_thresholds
 from ...training.loop import TrainingResult, train
 from ..settings import QatSettings
-from .mixed_bits import bits_under_budget, blocks_of, fake_quantise, measure_curvatures, refuse_impossible, sensitivity
+from .curvature import measure_curvatures, sensitivity
+from .mixed_bits import bits_under_budget, blocks_of, fake_quantise, refuse_impossible
 from .packed_weights import PACKED, write_packed
 
 

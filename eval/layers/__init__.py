@@ -1,0 +1,1 @@
+"""What an encoder's layers do to the tokens of texts."""
