@@ -135,8 +135,10 @@ class AlbertPlusConfig(PreTrainedConfig):
             for all of them everywhere.
         block_intermediate_sizes: inner width of each feed-forward block's networks, or None for `intermediate_size` everywhere.
         num_feedforward_networks: feed-forward networks in a block, one after the other (MobileBERT, section 3.2).
-        bottleneck_size: width inside the blocks, reduced from `hidden_size` on the way in and expanded on the way out
-            (MobileBERT, section 3.1), or None.
+        bottleneck_size: width inside the blocks, to which a linear layer leads from `hidden_size` and from which another leads back
+            (MobileBERT, section 3.1), or None. Wider than `hidden_size` it is the inverted bottleneck of MobileBERT's teacher.
+        query_key_bottleneck: with a bottleneck, whether queries and keys read a reduction of the hidden states (MobileBERT), or these
+            themselves (its teacher).
         trigram_embeddings: read each token beside its neighbours, 3E wide, then project to `hidden_size`, where
             positions, token types and the norm follow (MobileBERT, section 3.1).
         twin_pooling: how two towers make a vector of a text: `"weighted_average"` of its tokens, the weights learned, or
@@ -173,6 +175,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     block_intermediate_sizes: list[int] | None = None
     num_feedforward_networks: int = 1
     bottleneck_size: int | None = None
+    query_key_bottleneck: bool = True
     trigram_embeddings: bool = False
     relative_attention_buckets: int | None = None
     norm_type: str = "layer_norm"
@@ -219,12 +222,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 got=self.type_vocab_size,
                 repair="use 0 for no token types",
             )
-        if self.bottleneck_size is not None and not 1 <= self.bottleneck_size < self.hidden_size:
-            raise InvalidInput(
-                f"bottleneck_size must lie between 1 and hidden_size ({self.hidden_size}) exclusive",
-                got=self.bottleneck_size,
-                repair="use null for no bottleneck",
-            )
+        check_size("bottleneck_size", self.bottleneck_size)
         check_size("layer_rank", self.layer_rank)
         check_size("relative_attention_buckets", self.relative_attention_buckets, least=4)
         width, name = (

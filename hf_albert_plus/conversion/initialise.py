@@ -16,7 +16,7 @@ from .occurrences import Occurrences
 from .settings import Initialisation
 
 _SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
-         "bottleneck_size", "trigram_embeddings", "norm_type", "relative_attention_buckets", "block_attention_heads", "block_intermediate_sizes")  # fmt: skip
+         "bottleneck_size", "query_key_bottleneck", "trigram_embeddings", "norm_type", "relative_attention_buckets", "block_attention_heads", "block_intermediate_sizes")  # fmt: skip
 
 
 def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | None:

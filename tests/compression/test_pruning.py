@@ -29,6 +29,7 @@ SHARINGS = {
     "none shared": {"attention_sharing": "none", "ffn_sharing": "none"},
     "attention in groups": {"attention_sharing": 2, "ffn_sharing": "none"},
     "relative positions": {"relative_attention_buckets": 8, "attention_sharing": 2},
+    "inverted bottleneck": {"bottleneck_size": 48, "query_key_bottleneck": False},
     "bottleneck, networks in a row": {"bottleneck_size": 16, "num_feedforward_networks": 2, "norm_type": "no_norm"},
 }
 every_sharing = pytest.mark.parametrize("fields", SHARINGS.values(), ids=SHARINGS)
