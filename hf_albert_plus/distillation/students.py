@@ -132,7 +132,7 @@ def _start_layers(
     if chosen == "first":
         return list(range(new))
     own_blocks = all(len(set(layer_map)) == new for layer_map in (config.attention_map, config.ffn_map))
-    if chosen == "spread" or (start == "auto" and own_blocks):
+    if chosen == "spread" or (start in ("auto", "embeddings") and own_blocks):
         return [round(layer * (old - 1) / max(new - 1, 1)) for layer in range(new)]
     return None
 

@@ -9,7 +9,11 @@ from hf_albert_plus.config_building import measure, variant_config
 from hf_albert_plus.conversion.families import FAMILIES
 from hf_albert_plus.conversion.models import from_albert_plus, max_difference, to_albert_plus
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.modeling_albert_plus import AlbertPlusForMaskedLM, AlbertPlusForSequenceClassification, AlbertPlusModel
+from hf_albert_plus.modeling_albert_plus import (
+    AlbertPlusForMaskedLM,
+    AlbertPlusForSequenceClassification,
+    AlbertPlusModel,
+)
 from tests.support.command_line import invoke
 from tests.support.small_models import SMALL, pair_inputs, randomise, small_config
 
@@ -39,7 +43,13 @@ def test_transformers_mobilebert_there_and_back(kind, fields):
     state = theirs.state_dict()
     assert list(back.state_dict()) == list(state)
     assert all(torch.equal(tensor, state[name]) for name, tensor in back.state_dict().items())
-    for name in ("hidden_size", "intra_bottleneck_size", "true_hidden_size", "key_query_shared_bottleneck", "normalization_type"):
+    for name in (
+        "hidden_size",
+        "intra_bottleneck_size",
+        "true_hidden_size",
+        "key_query_shared_bottleneck",
+        "normalization_type",
+    ):
         assert getattr(back.config, name) == getattr(theirs.config, name), name
 
 
