@@ -19,6 +19,8 @@ EXIT_HEADS = ("branch", "pooled", "shared")
 PROBLEM_TYPES = (None, "regression", "single_label_classification", "multi_label_classification")
 TWIN_POOLINGS = ("weighted_average", "first_token")
 TWIN_CROSSINGS = ("cosine", "residual")
+# The first tokens of a tokenizer of letters; the bytes come after them.
+LETTER_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # The largest sizes of a text encoder: some ten times those of the largest ones that were published. What is beyond them is a slip or
 # an attack, and is refused before anything is made of that size.
 LARGEST = {
@@ -141,6 +143,8 @@ class AlbertPlusConfig(PreTrainedConfig):
             themselves (its teacher).
         trigram_embeddings: read each token beside its neighbours, 3E wide, then project to `hidden_size`, where
             positions, token types and the norm follow (MobileBERT, section 3.1).
+        letter_trigrams: two towers read words as sums of their letter trigrams (TwinBERT, section 3.1), which are hashed into the rows
+            of the word embeddings, `vocab_size` of them, after those of the special tokens. Their tokenizer gives letters.
         twin_pooling: how two towers make a vector of a text: `"weighted_average"` of its tokens, the weights learned, or
             its `"first_token"` (TwinBERT, section 3.1).
         twin_crossing: how they score two vectors: logistic regression on their `"cosine"`, or on a `"residual"` layer
@@ -186,6 +190,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     exit_size: int = 128
     exit_criterion: str = "entropy"
     exit_threshold: float | int | None = None
+    letter_trigrams: bool = False
     twin_pooling: str = "weighted_average"
     twin_crossing: str = "cosine"
     hidden_act: str = "gelu_new"
@@ -268,6 +273,15 @@ class AlbertPlusConfig(PreTrainedConfig):
                     got=repr(getattr(self, name)),
                     repair=f"use {known[0]!r}",
                 )
+
+    def validate_letters(self):
+        least = len(LETTER_SPECIALS) + 256
+        if self.letter_trigrams and self.vocab_size < least:
+            raise InvalidInput(
+                f"vocab_size must be at least {least} with letter_trigrams, the ids of special tokens and letters",
+                got=self.vocab_size,
+                repair="use some 50000, the more the fewer trigrams share a row",
+            )
 
     def validate_labels(self):
         check_labels(self)
