@@ -14,13 +14,14 @@ from transformers import TrainerState
 from hf_albert_plus.compression.importance import Gates, Site, movement, sites, taylor
 from hf_albert_plus.compression.pruning import prune, select, without
 from hf_albert_plus.compression.settings import PruneSettings, SparsifySettings
-from hf_albert_plus.compression.sparsity import StaysSparse, cubic, mask_of, sparsify
+from hf_albert_plus.compression.sparsity import sparsify
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.training.zeros import StaysSparse, cubic, mask_of
 from tests.support.command_line import invoke
 from tests.support.small_models import pair_inputs, randomise, small_config
 
