@@ -27,7 +27,6 @@ training=(--batch-size 16 --optimizer adamw --warmup 0.05)
 albert-plus pretrain --corpus corpus "${shape[@]}" --set max_position_embeddings="$length" --epochs "${EPOCHS-1.75}" \
     "${training[@]}" --learning-rate 5e-4 --out dense
 
-rows=()
 for level in $levels; do
     # At 0 % the same steps without zeros, which is what the others are compared with.
     albert-plus pretrain --corpus corpus --model dense --sparsity "$(printf '0.%02d' "$level")" --ramp 1 --epochs "${FURTHER-0.5}" \

@@ -208,7 +208,7 @@ def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedCo
         **fields,
         **more,
         embedding_size=ours.embedding_size,
-        intra_bottleneck_size=ours.bottleneck_size,
+        intra_bottleneck_size=ours.bottleneck_size or ours.hidden_size,
         key_query_shared_bottleneck=ours.query_key_bottleneck,
         num_feedforward_networks=ours.num_feedforward_networks,
         normalization_type=ours.norm_type,

@@ -35,8 +35,9 @@ def segment_rows(
     check_input_file(path, what="--text", form="a text file")
     rule = "pairs of segments need a tokenizer with first, separator, mask and padding tokens"
     check_specials(tokenizer, rule=rule, where="the student's", repair=_PLAIN_ROWS)
-    cls, sep, room = tokenizer.cls_token_id, tokenizer.sep_token_id, max_length - 3
-    cut = partial(tokenizer, add_special_tokens=False, verbose=False)
+    cutter: Any = tokenizer
+    cls, sep, room = cutter.cls_token_id, cutter.sep_token_id, max_length - 3
+    cut = partial(cutter, add_special_tokens=False, verbose=False)
     wholes = (cut(lines)["input_ids"] for lines in map(str.splitlines, documents(path)))
     pieces = [[ids[at : at + room // 2] for ids in lines for at in range(0, len(ids), room // 2)] for lines in wholes]
     given = [document for document in pieces if document]
@@ -56,12 +57,19 @@ def segment_rows(
     return Dataset.from_list(made)
 
 
-def check_order(path: Path) -> None:
-    """Refuses a text that no two segments can be taken from.
+_SHORTEST = 8
+
+
+def check_order(path: Path, *, max_length: int) -> None:
+    """Refuses a text that no two segments can be taken from, and rows that two do not fit into.
 
     Raises:
-        InvalidInput: a single document of a single line.
+        InvalidInput: a single document of a single line, or fewer than eight tokens a row.
     """
+    if max_length < _SHORTEST:
+        raise InvalidInput(
+            f"--max-length must be at least {_SHORTEST} for the order of segments", got=max_length, repair=_PLAIN_ROWS
+        )
     lines = list(islice((line for document in documents(path) for line in document.splitlines()), 2))
     if len(lines) < 2:
         raise InvalidInput(

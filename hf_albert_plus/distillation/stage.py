@@ -99,7 +99,7 @@ def check_distillation(
     student = student_architecture(source, method.student)
     phases = method.chosen(layers_of(student, source))
     if method.text is not None and any(phase.asks_order for phase in phases):
-        check_order(method.text)
+        check_order(method.text, max_length=settings.max_length)
     if method.student.has_weights:
         trains_exits = "exits" in phases[-1].needs
         check_trainable(method.student.student, student, option="--student", trains_exits=trains_exits)

@@ -324,6 +324,10 @@ def test_a_text_of_one_line_has_no_order(inverted, tokenizer_dir, tmp_path):
         InvalidInput, match="--text must have several lines, for the order of segments, got 1 in .*; leave"
     ):
         _distill(inverted, tmp_path / "out", **options)
+    path.write_text("the film is superb\nthe plot is dull\n")
+    short = TrainSettings(epochs=1, batch_size=8, max_length=7, precision="fp32")
+    with pytest.raises(InvalidInput, match="--max-length must be at least 8 for the order of segments, got 7; leave"):
+        _distill(inverted, tmp_path / "out", **options, settings=short)
     assert not (tmp_path / "out.partial").exists()
     record = _distill(inverted, tmp_path / "out", **options, values=(("order", "none"),))
     assert set(record.result["phases"]["words"]["losses"]) == {"masked_words", "soft_words"}
