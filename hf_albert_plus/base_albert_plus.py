@@ -11,6 +11,7 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from .configuration_albert_plus import AlbertPlusConfig
+from .errors_albert_plus import InvalidInput
 from .hub_albert_plus import PushesCodeAndCard
 from .layers_albert_plus import (
     AlbertPlusAttention,
@@ -33,6 +34,7 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
     base_model_prefix = "albert_plus"
     supports_gradient_checkpointing = True
     counts_every_label = True
+    reads_letters = False
     _no_split_modules = [  # noqa: RUF012
         "AlbertPlusEmbeddings",
         "AlbertPlusAttention",
@@ -44,6 +46,20 @@ class AlbertPlusPreTrainedModel(PushesCodeAndCard, PreTrainedModel):  # type: ig
     _supports_flex_attn = True
     _supports_attention_backend = True
     _can_record_outputs = {"hidden_states": AlbertPlusLayer, "attentions": AlbertPlusAttention}  # noqa: RUF012
+
+    def post_init(self) -> None:
+        """
+        Raises:
+            InvalidInput: a head that reads token by token, on an encoder of letter trigrams.
+        """
+        super().post_init()
+        has_head = self.base_model_prefix in self._modules
+        if self.config.letter_trigrams and has_head and not self.reads_letters:
+            raise InvalidInput(
+                "letter_trigrams are for two towers (AlbertPlusTwinModel), which make words of letters",
+                got=type(self).__name__,
+                repair="leave letter_trigrams out, or use --method twinbert",
+            )
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -78,8 +94,10 @@ def check_tokens(input_ids: Any, inputs_embeds: Any, *, config: AlbertPlusConfig
     """Refuses inputs that are no sequences of tokens with a position each.
 
     Raises:
-        ValueError: neither or both of `input_ids` and `inputs_embeds`, or more tokens than positions.
+        ValueError: neither or both of `input_ids` and `inputs_embeds`, letters in place of words, or more tokens than positions.
     """
+    if config.letter_trigrams and input_ids is not None:
+        raise ValueError("an encoder with letter_trigrams reads words as inputs_embeds: open it as AlbertPlusTwinModel")
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("give exactly one of input_ids and inputs_embeds")
     length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]

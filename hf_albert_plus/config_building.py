@@ -58,7 +58,7 @@ def student_of(
     fields = {name: getattr(source, name) for name in (
         "vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
         "type_vocab_size", "hidden_act", "layer_norm_eps", "pad_token_id", "norm_type", "bottleneck_size",
-        "num_feedforward_networks", "trigram_embeddings", "relative_attention_buckets", "pooling", "pooler",
+        "query_key_bottleneck", "num_feedforward_networks", "trigram_embeddings", "relative_attention_buckets", "pooling", "pooler",
     )}  # fmt: skip
     fields["embedding_size"] = source.embedding_size if source.trigram_embeddings else min(128, source.hidden_size)
     depths = {"half": source.num_hidden_layers // 2, "third": round(source.num_hidden_layers / 3)}

@@ -20,6 +20,8 @@ EXIT_HEADS = ("branch", "pooled", "shared")
 PROBLEM_TYPES = (None, "regression", "single_label_classification", "multi_label_classification")
 TWIN_POOLINGS = ("weighted_average", "first_token")
 TWIN_CROSSINGS = ("cosine", "residual")
+# The first tokens of a tokenizer of letters; the bytes come after them.
+LETTER_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # The largest sizes of a text encoder: some ten times those of the largest ones that were published. What is beyond them is a slip or
 # an attack, and is refused before anything is made of that size.
 LARGEST = {
@@ -136,10 +138,14 @@ class AlbertPlusConfig(PreTrainedConfig):
             for all of them everywhere.
         block_intermediate_sizes: inner width of each feed-forward block's networks, or None for `intermediate_size` everywhere.
         num_feedforward_networks: feed-forward networks in a block, one after the other (MobileBERT, section 3.2).
-        bottleneck_size: width inside the blocks, reduced from `hidden_size` on the way in and expanded on the way out
-            (MobileBERT, section 3.1), or None.
+        bottleneck_size: width inside the blocks, to which a linear layer leads from `hidden_size` and from which another leads back
+            (MobileBERT, section 3.1), or None. Wider than `hidden_size` it is the inverted bottleneck of MobileBERT's teacher.
+        query_key_bottleneck: with a bottleneck, whether queries and keys read a reduction of the hidden states (MobileBERT), or these
+            themselves (its teacher).
         trigram_embeddings: read each token beside its neighbours, 3E wide, then project to `hidden_size`, where
             positions, token types and the norm follow (MobileBERT, section 3.1).
+        letter_trigrams: two towers read words as sums of their letter trigrams (TwinBERT, section 3.1), which are hashed into the rows
+            of the word embeddings, `vocab_size` of them, after those of the special tokens. Their tokenizer gives letters.
         twin_pooling: how two towers make a vector of a text: `"weighted_average"` of its tokens, the weights learned, or
             its `"first_token"` (TwinBERT, section 3.1).
         twin_crossing: how they score two vectors: logistic regression on their `"cosine"`, or on a `"residual"` layer
@@ -176,6 +182,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     block_intermediate_sizes: list[int] | None = None
     num_feedforward_networks: int = 1
     bottleneck_size: int | None = None
+    query_key_bottleneck: bool = True
     trigram_embeddings: bool = False
     relative_attention_buckets: int | None = None
     norm_type: str = "layer_norm"
@@ -186,6 +193,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     exit_size: int = 128
     exit_criterion: str = "entropy"
     exit_threshold: float | int | None = None
+    letter_trigrams: bool = False
     twin_pooling: str = "weighted_average"
     twin_crossing: str = "cosine"
     hidden_act: str = "gelu_new"
@@ -223,12 +231,7 @@ class AlbertPlusConfig(PreTrainedConfig):
                 got=self.type_vocab_size,
                 repair="use 0 for no token types",
             )
-        if self.bottleneck_size is not None and not 1 <= self.bottleneck_size < self.hidden_size:
-            raise InvalidInput(
-                f"bottleneck_size must lie between 1 and hidden_size ({self.hidden_size}) exclusive",
-                got=self.bottleneck_size,
-                repair="use null for no bottleneck",
-            )
+        check_size("bottleneck_size", self.bottleneck_size)
         check_size("layer_rank", self.layer_rank)
         check_size("relative_attention_buckets", self.relative_attention_buckets, least=4)
         width, name = (
@@ -274,6 +277,15 @@ class AlbertPlusConfig(PreTrainedConfig):
                     got=repr(getattr(self, name)),
                     repair=f"use {known[0]!r}",
                 )
+
+    def validate_letters(self):
+        least = len(LETTER_SPECIALS) + 256
+        if self.letter_trigrams and self.vocab_size < least:
+            raise InvalidInput(
+                f"vocab_size must be at least {least} with letter_trigrams, the ids of special tokens and letters",
+                got=self.vocab_size,
+                repair="use some 50000, the more the fewer trigrams share a row",
+            )
 
     def validate_labels(self):
         check_labels(self)

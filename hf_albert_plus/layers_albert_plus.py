@@ -2,8 +2,8 @@
 
 Every block is held once and indexed once a layer, so sharing needs no tying: parameter counts, safetensors, gradients
 and ONNX initialisers come out right by themselves. Tensors carry their axes in their names where they move: B batch,
-S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), N heads, D head width, I all heads', F inner width of a
-feed-forward network, V vocabulary.
+S sequence, E embedding, H hidden, W block width (the bottleneck's, or H), M what queries and keys read (W or H), N heads, D head
+width, I all heads', F inner width of a feed-forward network, V vocabulary.
 """
 
 import torch
@@ -152,7 +152,7 @@ def eager_attention_forward(
 
 
 class AlbertPlusBottleneck(nn.Module):
-    """From the hidden to the block's width (MobileBERT, section 3.1)."""
+    """From the hidden to the block's width, narrower or wider (MobileBERT, section 3.1)."""
 
     def __init__(self, config: AlbertPlusConfig, width: int):
         super().__init__()
@@ -164,8 +164,9 @@ class AlbertPlusBottleneck(nn.Module):
 
 
 class AlbertPlusAttention(nn.Module):
-    """Self-attention with its residual and norm: one shareable block. With a bottleneck, queries and keys read one
-    reduction of the hidden states, the residual another, and values the hidden states themselves.
+    """Self-attention with its residual and norm: one shareable block. With a bottleneck, the residual is the hidden states at the
+    block's width, values read the hidden states themselves, and queries and keys these or, with `query_key_bottleneck`, another
+    reduction of them.
 
     Args:
         heads: how many it has, each of the size that `num_attention_heads` heads of the whole width have.
@@ -180,17 +181,19 @@ class AlbertPlusAttention(nn.Module):
         self.scaling = self.head_size**-0.5
         self.attention_dropout = config.attention_probs_dropout_prob
         inner, is_whole = heads * self.head_size, config.layer_rank is None
-        self.query = nn.Linear(width, inner, bias=is_whole)
-        self.key = nn.Linear(width, inner, bias=is_whole)
+        has_bottleneck = config.bottleneck_size is not None
+        reduces = has_bottleneck and config.query_key_bottleneck
+        matched = width if reduces else config.hidden_size
+        self.query = nn.Linear(matched, inner, bias=is_whole)
+        self.key = nn.Linear(matched, inner, bias=is_whole)
         self.value = nn.Linear(config.hidden_size, inner, bias=is_whole)
         self.output = nn.Linear(inner, width, bias=is_whole)
         self.layer_norm = _norm(config, width) if is_whole else None
         buckets = config.relative_attention_buckets
         self.relative_bias = None if buckets is None else AlbertPlusRelativeBias(heads, buckets)
-        has_bottleneck = config.bottleneck_size is not None
         self.dropout = nn.Dropout(0.0 if has_bottleneck else config.hidden_dropout_prob)
         self.residual_bottleneck = AlbertPlusBottleneck(config, width) if has_bottleneck else None
-        self.query_key_bottleneck = AlbertPlusBottleneck(config, width) if has_bottleneck else None
+        self.query_key_bottleneck = AlbertPlusBottleneck(config, width) if reduces else None
 
     def forward(
         self,
@@ -201,10 +204,10 @@ class AlbertPlusAttention(nn.Module):
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         residual_BSW = hidden_BSH if self.residual_bottleneck is None else self.residual_bottleneck(hidden_BSH)
-        matched_BSW = hidden_BSH if self.query_key_bottleneck is None else self.query_key_bottleneck(hidden_BSH)
+        matched_BSM = hidden_BSH if self.query_key_bottleneck is None else self.query_key_bottleneck(hidden_BSH)
         heads_BSND = (*hidden_BSH.shape[:-1], -1, self.head_size)
-        query_BNSD = _product(self, "query", matched_BSW, own).view(heads_BSND).transpose(1, 2)
-        key_BNSD = _product(self, "key", matched_BSW, own).view(heads_BSND).transpose(1, 2)
+        query_BNSD = _product(self, "query", matched_BSM, own).view(heads_BSND).transpose(1, 2)
+        key_BNSD = _product(self, "key", matched_BSM, own).view(heads_BSND).transpose(1, 2)
         value_BNSD = _product(self, "value", hidden_BSH, own).view(heads_BSND).transpose(1, 2)
         if self.relative_bias is not None and buckets_SS is not None:
             attention_mask = with_bias(attention_mask, self.relative_bias(buckets_SS).to(query_BNSD.dtype))

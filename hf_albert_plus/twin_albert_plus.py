@@ -12,6 +12,7 @@ from transformers.utils.generic import can_return_tuple
 
 from .base_albert_plus import AlbertPlusPreTrainedModel, share_of_mean
 from .configuration_albert_plus import AlbertPlusConfig
+from .letters_albert_plus import AlbertPlusLetterTrigrams
 from .modeling_albert_plus import AlbertPlusModel
 
 # At the learning rates of encoders two single numbers hardly move. From a = 1 and b = 0 the sigmoid would stay between
@@ -91,10 +92,12 @@ class AlbertPlusTwinModel(AlbertPlusPreTrainedModel):
     _auto_class = "AutoModelForTextEncoding"
 
     main_input_name = "query_input_ids"
+    reads_letters = True
 
     def __init__(self, config: AlbertPlusConfig):
         super().__init__(config)
         self.albert_plus = AlbertPlusModel(config, add_pooling_layer=False)
+        self.letters = AlbertPlusLetterTrigrams() if config.letter_trigrams else None
         self.pooling = _POOLINGS[config.twin_pooling](config)
         self.crossing = _CROSSINGS[config.twin_crossing](config)
         self.post_init()
@@ -113,8 +116,16 @@ class AlbertPlusTwinModel(AlbertPlusPreTrainedModel):
         token_type_ids: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
-        """Texts `[B, S]` -> their vectors `[B, H]`."""
-        outputs = self.albert_plus(input_ids, attention_mask, token_type_ids, return_dict=True, **kwargs)
+        """Texts `[B, S]` -> their vectors `[B, H]`. With `letter_trigrams` the tokens are letters, and a single text's words have one
+        type."""
+        if self.letters is not None:
+            table = self.albert_plus.get_input_embeddings()
+            words_BWE, attention_mask = self.letters(input_ids, attention_mask, table)
+            outputs = self.albert_plus(
+                inputs_embeds=words_BWE, attention_mask=attention_mask, return_dict=True, **kwargs
+            )
+        else:
+            outputs = self.albert_plus(input_ids, attention_mask, token_type_ids, return_dict=True, **kwargs)
         return self.pooling(outputs.last_hidden_state, attention_mask)
 
     def cross(self, query_BH: torch.Tensor, document_BH: torch.Tensor) -> torch.Tensor:

@@ -99,6 +99,11 @@ VARIANTS: dict[str, Variant] = {
               num_feedforward_networks=4, norm_type="no_norm", pooler="none", hidden_act="relu",
               hidden_dropout_prob=0.0),
     ),
+    "ib-bert": Variant(
+        "MobileBERT, Table 1 (IB-BERT, its teacher)",
+        _bert(512, 24, 4, embedding_size=128, trigram_embeddings=True, intermediate_size=4096, bottleneck_size=1024,
+              query_key_bottleneck=False),
+    ),
 }  # fmt: skip
 
 

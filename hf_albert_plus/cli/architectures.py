@@ -90,7 +90,9 @@ def convert(
     layers: Annotated[
         str | None, typer.Option(help="SOURCE's layer for every layer of the new model: 0,2,4,7,9,11.")
     ] = None,
-    to: Annotated[str | None, typer.Option(help="bert or albert: convert an ALBERT-plus model back.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="bert, albert or mobilebert: convert an ALBERT-plus model back.")
+    ] = None,
     as_json: o.JsonOut = False,
 ) -> None:
     """Convert a checkpoint into the ALBERT-plus model that computes the same, or start another one from it.

@@ -12,7 +12,7 @@ from ..config_files import load_config
 from ..conversion.families import CONVERTIBLE
 from ..distillation.checks import check_phase, check_words
 from ..distillation.methods import get_method
-from ..distillation.phases import Layers
+from ..distillation.phases import layers_of
 from ..distillation.stage import distill
 from ..distillation.students import student_architecture
 from ..errors import InvalidInput, suggest
@@ -129,7 +129,7 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
             _refuse_head_options(teacher, settings)
         head_rate(task, chosen=settings.head_learning_rate, learning_rate=training.learning_rate, is_new=True)
         student, how = students[task.name], settings.distillation(task, encoder=teacher)
-        for phase in how.chosen(Layers(student.num_hidden_layers, source.num_hidden_layers)):
+        for phase in how.chosen(layers_of(student, source)):
             check_words(phase, teacher, source)
             if phase.of_teacher:
                 check_phase(phase, student=student, teacher=source)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import InvalidInput
 from ..hub_connection import check_model, check_source
 from ..pretraining.settings import PretrainSettings
 from ..text.settings import CorpusSettings, TokenizerSettings
@@ -30,6 +31,10 @@ def pretrain(
     vocabulary: Annotated[TokenizerSettings, Fields(only=("vocab_size",), panel=_OF_TEXT)],
     variant: Annotated[str, typer.Option(help="Architecture: albert-plus variants.")] = "albert-base-v2",
     set_: o.Set = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Directory or Hub id of a pretrained model to go on from, in place of --variant and --set."),
+    ] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(help="Directory or Hub id. Default: learned from the text.", rich_help_panel=_OF_TEXT),
@@ -41,6 +46,8 @@ def pretrain(
 
     Text becomes OUT-tokenizer and OUT-corpus first, which the next run uses again.
     """
+    if model is not None:
+        check_model(model, option="--model")
     if tokenizer is not None and not any(
         Path(name).is_dir() for name in corpus
     ):  # a built corpus refuses the option itself
@@ -50,20 +57,25 @@ def pretrain(
     from ..pretraining.stage import pretrain as stage
     from ..variants import get_variant
 
-    config = {**get_variant(variant).fields, **parse_settings(set_ or [])}
-    given = {
-        f"--{name.replace('_', '-')}": context.params[name]
-        for name in _TEXT_OPTIONS
-        if getattr(context.get_parameter_source(name), "name", None)
-        == "COMMANDLINE"  # typer's click or its own copy of it
-    }
+    def is_typed(name: str) -> bool:
+        source = getattr(context.get_parameter_source(name), "name", None)  # typer's click or its own copy of it
+        return source == "COMMANDLINE"
+
+    if model is not None and (is_typed("variant") or set_):
+        raise InvalidInput(
+            "--model has its own architecture and goes with neither --variant nor --set",
+            got=" ".join(["--variant", variant] if is_typed("variant") else ["--set", *(set_ or [])]),
+            repair="leave it out, or start from scratch without --model",
+        )
+    config = {} if model is not None else {**get_variant(variant).fields, **parse_settings(set_ or [])}
+    given = {f"--{name.replace('_', '-')}": context.params[name] for name in _TEXT_OPTIONS if is_typed(name)}
     start(threads)
     built = prepare_corpus(
-        corpus, output=out, given=given, tokenizer=tokenizer, vocab_size=vocabulary.vocab_size, format=text.format,
+        corpus, output=out, given=given, tokenizer=tokenizer or model, vocab_size=vocabulary.vocab_size, format=text.format,
         order=text.order, max_length=text.max_length, language=text.language, column=text.column,
         held_out=text.held_out, seed=text.seed,
     )  # fmt: skip
-    done(stage(built, config=config, output=out, settings=settings), Path(out), as_json=as_json)
+    done(stage(built, config=config, output=out, settings=settings, model=model), Path(out), as_json=as_json)
 
 
 @with_settings
@@ -74,6 +86,9 @@ def finetune(
     settings: Annotated[TrainSettings, Fields(without=("warmup", "weight_decay"))],
     pooling: o.PoolingChoice = None,
     head_learning_rate: o.HeadLearningRate = None,
+    keep_zeros: Annotated[
+        bool, typer.Option(help="Keep the weights of a pruned encoder at zero that are zero there.")
+    ] = True,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
@@ -90,5 +105,6 @@ def finetune(
         settings=settings,
         pooling=pooling,
         head_learning_rate=head_learning_rate,
+        keep_zeros=keep_zeros,
     )
     done(record, out, as_json=as_json)

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from ..errors import InvalidInput, check_known, check_values
 from ..option import Option, PythonOnly
-from ..training.settings import TrainSettings
+from ..training.settings import TrainSettings, ZeroSettings
 
 Importance = Literal["taylor", "movement"]
 Spread = Literal["model", "block"]
-Schedule = Literal["cubic", "one-shot"]
 Ranges = Literal["corrected", "released"]
 
 
@@ -54,23 +53,14 @@ class PruneSettings(TrainSettings):
 
 
 @dataclass(frozen=True)
-class SparsifySettings(TrainSettings):
-    """How many weights become zero, and when."""
+class SparsifySettings(ZeroSettings):
+    """How many weights become zero while a classifier is fine-tuned, and when."""
 
-    sparsity: Annotated[float, Option("Share of every matrix that becomes zero.")] = 0.5
-    schedule: Annotated[
-        Schedule, Option("cubic: more and more over the ramp; one-shot: all before the first step.")
-    ] = "cubic"
-    ramp: Annotated[float, Option("Share of the steps over which cubic gets there.")] = 0.5
+    sparsity: float = 0.5
 
     def __post_init__(self) -> None:
+        check_values(self, ("sparsity", 0 < self.sparsity < 1, "a share between 0 and 1", "0.5"))
         super().__post_init__()
-        check_known(self, schedule=get_args(Schedule))
-        check_values(
-            self,
-            ("sparsity", 0 < self.sparsity < 1, "a share between 0 and 1", "0.5"),
-            ("ramp", 0 < self.ramp <= 1, "a share above 0, at most 1", "0.5"),
-        )
 
 
 # The widths that weights of a block may have.

@@ -300,14 +300,21 @@ _MPNET = Family(
 )
 
 
+# What transformers' MobileBert normalises with in two of its LayerNorms, whatever its config says.
+MOBILEBERT_EPS = 1e-5
+
+
 def _mobilebert_obstacle(config: Any, head: str) -> str | None:
     if head in ("ForMaskedLM", "ForPreTraining"):
         return "its masked language modelling head has H columns a word, the head here has E"
-    wanted = {"trigram_input": True, "use_bottleneck": True, "use_bottleneck_attention": False,
-              "key_query_shared_bottleneck": True, "normalization_type": "no_norm"}  # fmt: skip
+    wanted = {"trigram_input": True, "use_bottleneck": True, "use_bottleneck_attention": False}
     for name, value in wanted.items():
         if getattr(config, name) != value:
             return f"{name} {getattr(config, name)!r}: the bottleneck here is the one with {value!r}"
+    if not config.key_query_shared_bottleneck and config.intra_bottleneck_size != config.hidden_size:
+        return "key_query_shared_bottleneck False: transformers' own model runs with one width alone then"
+    if config.normalization_type == "layer_norm" and config.layer_norm_eps != MOBILEBERT_EPS:
+        return f"layer_norm_eps {config.layer_norm_eps}: two of its norms have {MOBILEBERT_EPS}, whatever that says"
     return None
 
 
@@ -329,8 +336,9 @@ _MOBILEBERT = Family(
         **_unshared(config),
         "embedding_size": config.embedding_size,
         "trigram_embeddings": True,
-        "norm_type": "no_norm",
+        "norm_type": config.normalization_type,
         "bottleneck_size": config.intra_bottleneck_size,
+        "query_key_bottleneck": config.key_query_shared_bottleneck,
         "num_feedforward_networks": config.num_feedforward_networks,
         "pooler": "tanh" if config.classifier_activation else "none",
         "classifier_dropout_prob": _classifier_dropout(config),

@@ -16,7 +16,7 @@ from .occurrences import Occurrences
 from .settings import Initialisation
 
 _SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
-         "bottleneck_size", "trigram_embeddings", "norm_type", "relative_attention_buckets", "block_attention_heads", "block_intermediate_sizes")  # fmt: skip
+         "bottleneck_size", "query_key_bottleneck", "trigram_embeddings", "norm_type", "relative_attention_buckets", "block_attention_heads", "block_intermediate_sizes")  # fmt: skip
 
 
 def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | None:
@@ -60,7 +60,8 @@ def initialise(
 
     With `layer_rank` every layer gets the norms and biases of the layers that it stands for itself, and differences that bring its
     products near to theirs. Embeddings narrower than the source's come from a truncated SVD (`factorise_embeddings`). Pooler and heads are
-    copied where their sizes agree. `auto` averages where the sizes allow it and starts at random otherwise.
+    copied where their sizes agree. `auto` averages where the sizes allow it and starts at random otherwise; `embeddings` copies then
+    what lies outside of the layers and has the new model's shapes (MobileBERT, section 3.5: embeddings and classifier).
 
     Args:
         layers: the source's layer for every layer of the new model, from 0 (DistilBERT: `[0, 2, 4, 7, 9, 11]`).
@@ -72,6 +73,12 @@ def initialise(
     head = head_of(type(source).__name__, option="the model")
     model: Any = albert_plus_class(head)(config)
     obstacle = can_initialise(source, config)
+    if method == "embeddings" and obstacle is not None:
+        copied = _copy_outside(model, source)
+        return (
+            model,
+            f"{', '.join(copied)} of the source, the rest random: {obstacle}" if copied else f"random: {obstacle}",
+        )
     if method == "random" or (method == "auto" and obstacle is not None):
         return model, "random" if obstacle is None else f"random: {obstacle}"
     if obstacle is not None:
@@ -81,7 +88,7 @@ def initialise(
             repair="set that field to the source's with --set, or start at random (distill --initialise random)",
         )
     ours: Any = to_albert_plus(source)
-    combination = "average" if method == "auto" else method
+    combination = "average" if method in ("auto", "embeddings") else method
     depth = ours.config.num_hidden_layers
     chosen = _check_layers(layers, new=config.num_hidden_layers, old=depth) if layers is not None else None
     encoder, their_encoder = model.base_model.encoder, ours.base_model.encoder
@@ -158,6 +165,23 @@ def _copy_rest(model: Any, source: Any) -> list[str]:
         else:
             fresh.add(name.rpartition(".")[0].removeprefix("albert_plus."))
     return sorted(fresh)
+
+
+def _copy_outside(model: Any, source: PreTrainedModel) -> list[str]:
+    """Copies the tensors outside of the layers that have the new model's shapes, norms of another kind left out. Returns the modules that
+    they are of; none where the source has no conversion."""
+    try:
+        ours: Any = to_albert_plus(source)
+    except InvalidInput:
+        return []
+    state, copied = ours.state_dict(), {}
+    for name, tensor in model.state_dict().items():
+        outside = "encoder." not in name and "exits." not in name
+        other_norm = "embeddings.layer_norm" in name and ours.config.norm_type != model.config.norm_type
+        if outside and not other_norm and name in state and state[name].shape == tensor.shape:
+            tensor.copy_(state[name])
+            copied[name.rpartition(".")[0].removeprefix("albert_plus.")] = True
+    return list(copied)
 
 
 def _fill_embeddings(ours: Any, theirs: Any, occurrences: Occurrences | None) -> None:

@@ -12,10 +12,10 @@ from ..errors import InvalidInput, suggest
 from ..heads import albert_plus_class, head_of
 from ..model_inputs import longest_input, reads_token_types
 from ..random_inputs import random_ids, seeded
-from .families import FAMILIES, Family, albert_blocks
+from .families import FAMILIES, MOBILEBERT_EPS, Family, albert_blocks
 
 _POOLED = ("Model", "ForPreTraining", "ForSequenceClassification", "ForMultipleChoice")
-_BACK = ("albert", "bert")
+_BACK = ("albert", "bert", "mobilebert")
 
 
 def converted_config(source: PreTrainedConfig, *, head: str) -> AlbertPlusConfig:
@@ -66,12 +66,12 @@ def to_albert_plus(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def from_albert_plus(model: PreTrainedModel, *, to: str) -> PreTrainedModel:
-    """The BERT or ALBERT model of transformers with the same head that computes what an ALBERT-plus model computes.
+    """The BERT, ALBERT or MobileBERT model of transformers with the same head that computes what an ALBERT-plus model computes.
 
-    BERT gets a copy of a shared block in every layer, ALBERT's groups keep it shared.
+    BERT and MobileBERT get a copy of a shared block in every layer, ALBERT's groups keep it shared.
 
     Args:
-        to: `bert` or `albert`.
+        to: `bert`, `albert` or `mobilebert`.
 
     Raises:
         InvalidInput: that architecture cannot compute it.
@@ -136,18 +136,46 @@ def _mend(
             )
 
 
+# Fields that no architecture of transformers' has, with the values that leave them out.
+_OURS_ALONE: dict[str, Any] = {
+    "layer_rank": None, "relative_attention_buckets": None, "block_attention_heads": None, "block_intermediate_sizes": None,
+}  # fmt: skip
+_PLAIN: dict[str, Any] = {
+    "norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None, "trigram_embeddings": False,
+}  # fmt: skip
+
+
 def _obstacles(ours: AlbertPlusConfig, *, head: str, to: str) -> list[str]:
     """What that architecture cannot compute."""
-    wanted = {"layer_rank": None, "relative_attention_buckets": None, "block_attention_heads": None, "block_intermediate_sizes": None, "norm_type": "layer_norm", "num_feedforward_networks": 1, "bottleneck_size": None,
-              "trigram_embeddings": False, **({"pooling": "first", "pooler": "tanh"} if head in _POOLED else {}),
+    wanted = {**_OURS_ALONE, **({"trigram_embeddings": True} if to == "mobilebert" else _PLAIN),
+              **({"pooling": "first"} if head in _POOLED else {}),
               **({"exit_layers": None} if head == "ForSequenceClassification" else {})}  # fmt: skip
     obstacles = [f"{name} {getattr(ours, name)!r}" for name, value in wanted.items() if getattr(ours, name) != value]
+    poolers = ("tanh", "none") if to == "mobilebert" else ("tanh",)
+    if head in _POOLED and ours.pooler not in poolers:
+        obstacles.append(f"pooler {ours.pooler!r}")
     if to == "bert" and ours.embedding_size != ours.hidden_size:
         obstacles.append(f"embedding_size {ours.embedding_size} beside hidden_size {ours.hidden_size}")
     if to == "albert" and ours.attention_map != ours.ffn_map:
         obstacles.append("attention and feed-forward blocks that are shared differently")
     elif to == "albert" and _groups(ours) is None:
         obstacles.append(f"a sharing map that is not one of groups: {list(ours.attention_map)}")
+    if to == "mobilebert":
+        obstacles += _obstacles_of_mobilebert(ours, head=head)
+    return obstacles
+
+
+def _obstacles_of_mobilebert(ours: AlbertPlusConfig, *, head: str) -> list[str]:
+    """What MobileBERT of transformers cannot compute of bottlenecks, norms and heads."""
+    if head in ("ForMaskedLM", "ForPreTraining"):
+        return ["a masked language modelling head with E columns a word, where that has H"]
+    if ours.bottleneck_size is None:
+        return ["bottleneck_size None"]
+    obstacles = []
+    if not ours.query_key_bottleneck and ours.bottleneck_size != ours.hidden_size:
+        obstacles.append(f"query_key_bottleneck False beside bottleneck_size {ours.bottleneck_size}")
+    if ours.norm_type == "layer_norm" and ours.layer_norm_eps != MOBILEBERT_EPS:
+        obstacles.append(f"layer_norm_eps {ours.layer_norm_eps}, where two of its norms have {MOBILEBERT_EPS}")
     return obstacles
 
 
@@ -165,15 +193,26 @@ def _their_config(ours: AlbertPlusConfig, *, head: str, to: str) -> PreTrainedCo
     if head in ("ForQuestionAnswering", "ForPreTraining"):
         # These heads have two outputs here whatever num_labels says; in transformers it sizes them.
         fields = {name: value for name, value in fields.items() if name not in ("id2label", "label2id")}
+    more: dict[str, Any]
+    if to == "albert":
+        more = {
+            **(_groups(ours) or {}),
+            "embedding_size": ours.embedding_size,
+            "classifier_dropout_prob": ours.classifier_dropout_prob,
+        }
+        return transformers.AlbertConfig(**fields, **more)
+    more = {"num_hidden_layers": ours.num_hidden_layers, "classifier_dropout": ours.classifier_dropout_prob}
     if to == "bert":
-        return transformers.BertConfig(
-            **fields, num_hidden_layers=ours.num_hidden_layers, classifier_dropout=ours.classifier_dropout_prob
-        )
-    return transformers.AlbertConfig(
+        return transformers.BertConfig(**fields, **more)
+    return transformers.MobileBertConfig(
         **fields,
-        **(_groups(ours) or {}),
+        **more,
         embedding_size=ours.embedding_size,
-        classifier_dropout_prob=ours.classifier_dropout_prob,
+        intra_bottleneck_size=ours.bottleneck_size or ours.hidden_size,
+        key_query_shared_bottleneck=ours.query_key_bottleneck,
+        num_feedforward_networks=ours.num_feedforward_networks,
+        normalization_type=ours.norm_type,
+        classifier_activation=ours.pooler == "tanh",
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-Initialisation = Literal["auto", "average", "first", "svd", "random"]
+Initialisation = Literal["auto", "average", "first", "svd", "random", "embeddings"]
 # How the layers that a block stands for become one.
 Combination = Literal["average", "first", "svd"]
 # What a classifier reads of a text: its first token, or the mean of its tokens.

@@ -78,7 +78,7 @@ def convert(
         overrides: config fields to set.
         initialise: how the source's layers become blocks: `average`, `first` or `svd`.
         layers: the source's layer for every layer of the new model.
-        to: `bert` or `albert`: convert an ALBERT-plus source back to that architecture.
+        to: `bert`, `albert` or `mobilebert`: convert an ALBERT-plus source back to that architecture.
         data, task: whose training texts narrower embeddings should keep the most of.
     """
     starts_new = bool(variant or overrides or layers)
@@ -151,7 +151,7 @@ def _keep(model: PreTrainedModel, *, to: str | None) -> Converted:
     is_ours = model.config.model_type == AlbertPlusConfig.model_type
     if is_ours and to is None:
         raise InvalidInput(
-            "SOURCE is an ALBERT-plus model already: it converts --to bert or --to albert, or starts a --variant",
+            "SOURCE is an ALBERT-plus model already: it converts --to bert, albert or mobilebert, or starts a --variant",
             got=model.name_or_path,
             repair="add one of these options",
         )

@@ -36,7 +36,9 @@ class Capture:
 
     @property
     def logits(self) -> torch.Tensor:
-        return self.output.logits.float()
+        """Of classes, or of a vocabulary at every token: the latter has another name beside a head for the order of segments."""
+        has_order = "prediction_logits" in self.output
+        return (self.output.prediction_logits if has_order else self.output.logits).float()
 
     def read(self, states: slice | Sequence[int], mask_BS: torch.Tensor) -> torch.Tensor:
         """What heads would read of these hidden states, M of them, `[B, M, H]`."""

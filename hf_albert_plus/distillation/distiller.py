@@ -12,9 +12,10 @@ from ..errors import InvalidInput
 from ..model_inputs import reads_token_types
 from ..training.units import Units
 from .capture import capture
-from .phase_rows import LABELLED, TEACHER_LOGITS
+from .phase_rows import LABELLED, ORDER, TEACHER_LOGITS
 from .phases import Phase, layer_map
 from .terms import Batch, Term
+from .turns import give_rates, rates_of_turn
 
 _PASSES = "forward passes"
 
@@ -64,6 +65,12 @@ class Distiller(nn.Module):
                 )
             student.requires_grad_(False)
             self.student.exits.requires_grad_(True)
+        # Of the learning rate, by the id of each parameter that does not learn at the whole of it.
+        self.rates: dict[int, float] = {}
+        if phase.turn is not None:
+            self.rates = rates_of_turn(student, layer=phase.turn, lower=phase.lower_rate_share)
+            for parameter in student.parameters():
+                parameter.requires_grad_(self.rates[id(parameter)] > 0)
         self.running_terms: dict[str, float] = {}
 
     @property
@@ -90,6 +97,7 @@ class Distiller(nn.Module):
         """Runs the models on a batch."""
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels, labelled = columns.pop("labels", None), columns.pop(LABELLED, None)
+        orders = columns.pop(ORDER, None)
         given = _read_by(self.student, columns)
         if labels is not None and self.units is not None:
             labels = self.units.standard(labels)
@@ -116,6 +124,7 @@ class Distiller(nn.Module):
             self.depths,
             several,
             labelled_B=labelled,
+            orders_B=orders,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -159,6 +168,13 @@ class DistillationTrainer(Trainer):
         self.distiller = model
         if model.teacher is not None:
             model.teacher.to(self.args.device)
+
+    def create_optimizer(self, *args: Any, **options: Any) -> torch.optim.Optimizer:
+        is_new = self.optimizer is None
+        optimizer: torch.optim.Optimizer = super().create_optimizer(*args, **options)
+        if is_new:
+            give_rates(optimizer, self.distiller.rates)
+        return optimizer
 
     def log(self, logs: dict[str, float], *args: Any, **options: Any) -> None:
         if "loss" in logs:

@@ -24,6 +24,7 @@ from .phase_rows import (
     unlabelled_rows,
 )
 from .phases import Phase
+from .segment_rows import segment_rows
 from .settings import DistilSettings, stand_in
 from .teacher_answers import answered_before
 from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_logits
@@ -49,7 +50,7 @@ class Materials:
         self.data, self.task = data, task
         self.directory, self.settings, self.method = directory, settings, method
         self._text_teachers: dict[bool, Any] = {}
-        self._text_rows: Dataset | None = None
+        self._text_rows: dict[str, Dataset] = {}
 
     @cached_property
     def teacher(self) -> Any:
@@ -102,9 +103,7 @@ class Materials:
         """A phase's rows, and the teacher that is run beside the student, if any is."""
         length = self.settings.max_length
         if not self.method.reads_task(phase):
-            if self._text_rows is None:
-                self._text_rows = text_rows(self._text, tokenizers.rows, max_length=length)
-            return self._text_rows, self.text_teacher(phase)
+            return self._rows_of_text(phase, tokenizers.rows), self.text_teacher(phase)
         data, task = self._given
         read = partial(pair_rows, data, task, max_length=length) if phase.rows == "pairs" else self._labelled
         labelled = read(tokenizers.rows)
@@ -121,6 +120,17 @@ class Materials:
         if unlabelled is not None:
             unlabelled = self._answered(unlabelled, self._unlabelled, tokenizers, kept="teacher_logits_of_unlabelled")
         return together(labelled, unlabelled), None
+
+    def _rows_of_text(self, phase: Phase, tokenizer: Any) -> "Dataset":
+        """The rows of --text, kept for the other phases that read the same."""
+        if phase.order not in self._text_rows:
+            length, seed = self.settings.max_length, self.settings.seed
+            self._text_rows[phase.order] = (
+                segment_rows(self._text, tokenizer, max_length=length, order=phase.order, seed=seed)
+                if phase.asks_order
+                else text_rows(self._text, tokenizer, max_length=length)
+            )
+        return self._text_rows[phase.order]
 
     def _labelled(self, tokenizer: Any) -> "Dataset":
         """The task's training rows."""

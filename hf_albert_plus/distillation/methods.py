@@ -7,12 +7,13 @@ row has the epochs, and `--epochs` is there to change them.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast, get_args
 
 from ..errors import InvalidInput, suggest
+from ..text.formats import Order
 from . import terms as t
 from .dual_training.dual_terms import MixedWords, SharedProjections
-from .phases import Layers, Method, Phase
+from .phases import Layers, Method, Phase, check_word
 
 _BUILDERS: dict[str, "Method"] = {}
 
@@ -228,8 +229,10 @@ def well_read(
 
 
 @_method(
-    "MobileBERT: feature maps and attention layer after layer, words, then fine-tuning",
-    "Sun et al. 2020, section 3.5 (progressive knowledge transfer), without next sentences; weights of the release, rates of this project for AdamW",
+    "MobileBERT: feature maps and attention of one layer after the other, words and next sentences, then fine-tuning",
+    "Sun et al. 2020, section 3.5 (progressive knowledge transfer, then pre-training distillation); weights of the release, rates of "
+    "this project for AdamW",
+    initialise="embeddings",
 )
 def mobilebert(
     layers: Layers,
@@ -238,7 +241,10 @@ def mobilebert(
     mean_weight: float = 5000.0,
     variance_weight: float = 5.0,
     attention_weight: float = 1.0,
+    lower_losses: str = "auto",
+    lower_rate_share: float = 0.1,
     soft_words_share: float = 0.5,
+    order: str = "next-sentence",
     layer_map: str = "uniform",
     transfer_epochs: float = 3.0,
     transfer_learning_rate: float = 5e-4,
@@ -247,27 +253,46 @@ def mobilebert(
     epochs: float = 3.0,
     learning_rate: float = 5e-5,
 ) -> tuple[Phase, ...]:
-    def transfer(depth: int) -> Phase:
-        """Layers up to `depth`: a shared block cannot be frozen below, so the losses of the layers below stay."""
+    check_word("lower_losses", lower_losses, ("auto", "on", "off"))
+    check_word("order", order, get_args(Order))
+    # A block that layers share learns in every layer's turn: without the losses of those below it would forget them.
+    keeps = lower_losses == "on" or (lower_losses == "auto" and layers.shared)
+
+    def transfer(layer: int) -> Phase:
+        """The turn of a layer."""
+        on, count = tuple(range(1, layer + 1)) if keeps else (layer,), layers.student
         terms = (
-            t.FeatureMaps(feature_map_weight, depth),
-            t.FeatureMeans(mean_weight, depth),
-            t.FeatureVariances(variance_weight, depth),
-            t.AttentionTransfer(attention_weight, depth),
+            t.FeatureMaps(feature_map_weight / count, on),
+            t.FeatureMeans(mean_weight / count, on),
+            t.FeatureVariances(variance_weight / count, on),
+            t.AttentionTransfer(attention_weight / count, on),
         )
         return Phase(
-            f"layer-{depth}",
+            f"layer-{layer}",
             terms,
             rows="text",
-            epochs=transfer_epochs / layers.student,
+            epochs=transfer_epochs / count,
             learning_rate=transfer_learning_rate,
             layer_map=layer_map,
+            turn=layer,
+            lower_rate_share=lower_rate_share,
         )
 
-    words = (t.MaskedWords(1 - soft_words_share), t.SoftWords(soft_words_share, masked_only=True))
+    words = (
+        t.MaskedWords(1 - soft_words_share),
+        t.SoftWords(soft_words_share, masked_only=True),
+        t.SentenceOrder(float(order != "none")),
+    )
     return (
-        *(transfer(depth) for depth in range(1, layers.student + 1)),
-        Phase("words", words, rows="text", epochs=words_epochs, learning_rate=words_learning_rate),
+        *(transfer(layer) for layer in range(1, layers.student + 1)),
+        Phase(
+            "words",
+            words,
+            rows="text",
+            epochs=words_epochs,
+            learning_rate=words_learning_rate,
+            order=cast(Order, order),
+        ),
         Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
     )
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TEACHER_LOGITS = "teacher_logits"
 # Whether a row has a label, where some have none.
 LABELLED = "labelled"
+# The label of a row's two segments.
+ORDER = "sentence_order_label"
 _TEXTS = ("query", "document")
 
 
@@ -138,7 +140,7 @@ class Collator:
                 [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
             )
             batch |= {column: padded[name] for column, name in names.items()}
-        for name in ("labels", TEACHER_LOGITS, LABELLED):
+        for name in ("labels", TEACHER_LOGITS, LABELLED, ORDER):
             if name in rows[0]:
                 batch[name] = torch.tensor([row[name] for row in rows])
         return batch

@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..conversion.settings import Initialisation
 from ..errors import InvalidInput, suggest
+from ..text.formats import Order
 from .capture import Need
-from .terms import Term
+from .terms import SentenceOrder, Term
 
 Rows = Literal["task", "text", "pairs"]
 
@@ -25,6 +26,9 @@ class Phase:
         layer_map: see `layer_map`.
         trains: what is trained: everything, or the exits alone.
         mask_smoothing: words are masked in proportion to count^-this.
+        turn: the student's layer, from 1, that learns in it: those below and the embeddings learn at `lower_rate_share` of its learning
+            rate, and what is above does not; None where all learn alike.
+        order: what rows of text are labelled by, which are pairs of segments then.
         dual_share: the share of the words that the teacher reads in the student's vocabulary, where it is trained beside
             the student; None where it teaches as it is.
     """
@@ -37,6 +41,9 @@ class Phase:
     layer_map: str = "uniform"
     trains: Literal["all", "exits"] = "all"
     mask_smoothing: float = 0.0
+    turn: int | None = None
+    lower_rate_share: float = 1.0
+    order: Order = "none"
     dual_share: float | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +87,16 @@ class Phase:
     def takes_unlabelled(self) -> bool:
         """Whether rows without a label teach in it, beside the task's."""
         return self.rows == "text" or (self.rows == "task" and bool(self.of_teacher))
+
+    @property
+    def asks_order(self) -> bool:
+        """Whether it asks for the order of two segments."""
+        return any(isinstance(term, SentenceOrder) for term in self.terms)
+
+    def without_order(self) -> "Phase":
+        """The same for rows that have one segment."""
+        terms = tuple(term for term in self.terms if not isinstance(term, SentenceOrder))
+        return replace(self, terms=terms, order="none")
 
     @property
     def formula(self) -> str:
@@ -145,10 +162,22 @@ def _explicit(chosen: str | Sequence[int], *, student_layers: int, teacher_layer
 
 @dataclass(frozen=True)
 class Layers:
-    """Numbers of layers that a method's phases depend on."""
+    """Numbers of layers that a method's phases depend on.
+
+    Attributes:
+        shared: whether layers of the student share a block.
+    """
 
     student: int
     teacher: int
+    shared: bool = False
+
+
+def layers_of(student: Any, teacher: Any) -> Layers:
+    """The layers of a student's and a teacher's config."""
+    depth = student.num_hidden_layers
+    shared = min(len(set(student.attention_map)), len(set(student.ffn_map))) < depth
+    return Layers(student=depth, teacher=teacher.num_hidden_layers, shared=shared)
 
 
 @dataclass(frozen=True)
@@ -224,3 +253,15 @@ def _check(method: Method, name: str, value: Any) -> None:
     ):
         rule = "lie between 0 and 1" if share else "be greater than 0" if positive else "be at least 0"
         raise InvalidInput(f"--set {name} must {rule}", got=value, repair=f"use --set {name}={default}")
+
+
+def check_word(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuses a setting that is none of the words it may be.
+
+    Raises:
+        InvalidInput: another word.
+    """
+    if value not in known:
+        raise InvalidInput(
+            f"--set {name} must be one of {', '.join(known)}", got=repr(value), repair=suggest(value, list(known))
+        )

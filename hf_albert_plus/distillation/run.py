@@ -9,10 +9,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import set_seed
 
-from ..checkpoints import load_classifier
+from ..checkpoints import load_classifier, open_as_trained
 from ..config_files import load_config
 from ..conversion.initialise import initialise
 from ..conversion.occurrences import Occurrences, occurrences_in_task
+from ..conversion.settings import Initialisation
 from ..heads import albert_plus_class, architecture_of, is_classifier
 from ..last_layers import last_layers
 from ..pretraining.masking import EachToken, Masking, smoothed_weights
@@ -171,21 +172,33 @@ class MethodRun:
         return units
 
     def _masked_lm(self, student: Any) -> Any:
-        """A masked language model around the student's encoder. Its head is that of the student's directory, or else a
-        general teacher's where sizes agree."""
+        """A masked language model around the student's encoder, with a head for the order of segments where a phase asks for it. Its
+        heads are those of the student's directory, or else a general teacher's where sizes agree."""
         config, source = student.config, self.method.student
+        kind = albert_plus_class("ForPreTraining" if any(p.asks_order for p in self.phases) else "ForMaskedLM")
         reader = next((p for p in self.phases if p.reads_tokens and p.of_teacher and not p.trains_teacher), None)
-        if source.has_weights and architecture_of(load_config(source.student, option="--student")).endswith(
-            ("ForMaskedLM", "ForPreTraining")
-        ):
-            words, _ = from_pretrained(albert_plus_class("ForMaskedLM"), source.student, option="--student")
+        heads = None
+        if source.has_weights and _trained_on_words(source.student, option="--student"):
+            heads, _ = from_pretrained(kind, source.student, option="--student")
         elif reader is not None:
-            words, _ = initialise(self.materials.text_teacher(reader), config, method="auto")
-        else:
-            words = albert_plus_class("ForMaskedLM")(config)
+            start: Initialisation = "embeddings" if self.method.row.initialise == "embeddings" else "auto"
+            heads, _ = initialise(self._teacher_of_words(reader), config, method=start)
+        words: Any = kind(config)
+        if heads is not None:
+            state = heads.state_dict()
+            words.load_state_dict({name: state.get(name, value) for name, value in words.state_dict().items()})
         words.albert_plus = student.albert_plus
         words.tie_weights()
         return words
+
+    def _teacher_of_words(self, phase: Phase) -> Any:
+        """The teacher on text whose heads the student's start from, with all that it was trained with."""
+        general = self.materials.general_source
+        if phase.asks_order and architecture_of(load_config(general, option="--general-teacher")).endswith(
+            "ForPreTraining"
+        ):
+            return open_as_trained(general, option="--general-teacher")
+        return self.materials.text_teacher(phase)
 
     def _phase(self, checkpoints: Path, phase: Phase, model: Any, tokenizers: Tokenizers) -> PhaseResult:
         """Trains one phase, or takes up what a killed run had finished of it."""
@@ -266,7 +279,7 @@ class MethodRun:
         return DualDistiller(model, self.materials.text_teacher(phase), phase), rows, collator
 
     def _save(self, student: Any, words: Any, tokenizers: Tokenizers) -> None:
-        """Saves a classifier of the task; without a task, the masked language model or the encoder."""
+        """Saves a classifier of the task; without a task, the masked language model with its heads or the encoder."""
         if not processes.is_first():
             return
         if self.units is not None:
@@ -276,7 +289,7 @@ class MethodRun:
             rows = task_rows(data, task, tokenizers.rows, max_length=self.settings.max_length)
             set_label_thresholds(student, rows, tokenizer=tokenizers.rows, task=task)
         if self.materials.task is None and words is not None:
-            model = albert_plus_class("ForMaskedLM")(words.config)
+            model = type(words)(words.config)
             state = words.state_dict()
             model.load_state_dict({name: state[name] for name in model.state_dict()})
         elif self.materials.task is None:
@@ -285,6 +298,11 @@ class MethodRun:
         tokenizers.saved.save_pretrained(self.materials.directory)
         if self.materials.task is not None:
             write_task(self.materials.directory, self.materials.task, max_length=self.settings.max_length)
+
+
+def _trained_on_words(source: str, *, option: str) -> bool:
+    """Whether a checkpoint has a masked language modelling head."""
+    return architecture_of(load_config(source, option=option)).endswith(("ForMaskedLM", "ForPreTraining"))
 
 
 def _part(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -43,7 +43,10 @@ class StudentSettings:
     ] = ()
     initialise: Annotated[
         Initialisation | None,
-        Option("Student's start: of the teacher's layers the average, first or svd; random. Default: the method's."),
+        Option(
+            "Student's start: of the teacher's layers the average, first or svd; random; or embeddings: where its layers cannot be the "
+            "start, its embeddings and heads are. Default: the method's."
+        ),
     ] = None
 
     def of_task(self, task: Task | None) -> "StudentSettings":
@@ -163,6 +166,8 @@ class DistilSettings:
                     )
             phases = tuple(phase for phase in phases if any(fnmatch(phase.name, pattern) for pattern in patterns))
         chosen = tuple(phase for phase in phases if phase.epochs > 0)
+        # A task's rows are one segment each, or two that are no neighbours in a text.
+        chosen = tuple(phase.without_order() if self.reads_task(phase) else phase for phase in chosen)
         if not chosen:
             raise InvalidInput("a phase must have epochs", got="none", repair="raise --epochs or leave out --phases")
         return chosen

@@ -16,7 +16,8 @@ from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..training.settings import TrainSettings
 from .checks import check_own_vocabulary, check_phase, check_task, check_words
-from .phases import Layers, Phase
+from .phases import Phase, layers_of
+from .segment_rows import check_order
 from .settings import DistilSettings, stand_in
 from .students import student_architecture, student_config
 from .teacher_answers import check_answers, config_of_start, start_of
@@ -96,7 +97,9 @@ def check_distillation(
     if method.row.own_vocabulary:
         check_own_vocabulary(method.student.student, teacher=method.general_teacher or start, method=method.name)
     student = student_architecture(source, method.student)
-    phases = method.chosen(Layers(student=student.num_hidden_layers, teacher=source.num_hidden_layers))
+    phases = method.chosen(layers_of(student, source))
+    if method.text is not None and any(phase.asks_order for phase in phases):
+        check_order(method.text, max_length=settings.max_length)
     if method.student.has_weights:
         trains_exits = "exits" in phases[-1].needs
         check_trainable(method.student.student, student, option="--student", trains_exits=trains_exits)

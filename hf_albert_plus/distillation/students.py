@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from ..checkpoints import label_names_of, load_classifier, load_towers, name_labels
 from ..config_building import student_of, variant_of
 from ..config_files import load_config
-from ..configuration_albert_plus import AlbertPlusConfig
+from ..configuration_albert_plus import LETTER_SPECIALS, AlbertPlusConfig
 from ..conversion.initialise import initialise
 from ..conversion.occurrences import Occurrences
 from ..errors import InvalidInput, suggest
@@ -42,9 +42,21 @@ def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusCo
             got=repr(settings.student),
             repair=suggest(settings.student, [*PARTS, *VARIANTS]),
         )
+    if overrides.get("letter_trigrams") is True:
+        # The special tokens of the tokenizer that it gets.
+        overrides = {
+            "pad_token_id": _id("[PAD]"),
+            "bos_token_id": _id("[CLS]"),
+            "eos_token_id": _id("[SEP]"),
+            **overrides,
+        }
     if settings.student in PARTS:
         return student_of(source, part=cast(Part, settings.student), overrides=overrides)
     return variant_of(source, variant=settings.student, overrides=overrides)
+
+
+def _id(special: str) -> int:
+    return LETTER_SPECIALS.index(special)
 
 
 def _reshaped(config: AlbertPlusConfig, overrides: dict[str, Any]) -> AlbertPlusConfig:
@@ -72,6 +84,12 @@ def student_config(source: Any, *, task: Task, settings: StudentSettings, method
     """The student's config for a task, with the names of its labels in a teacher's config `source`, and with the exits that
     the method trains: after every layer but the last, unless the config names others."""
     config = student_architecture(source, settings)
+    if config.letter_trigrams and not method.towers:
+        raise InvalidInput(
+            "letter_trigrams are for two towers",
+            got=f"a student of {method.name}",
+            repair="leave letter_trigrams out, or use --method twinbert",
+        )
     config.exit_threshold = None  # of the exits as they were
     config.num_labels = source.num_labels
     config.id2label, config.label2id = source.id2label, source.label2id
@@ -109,8 +127,19 @@ def start_student(
     start = settings.initialise or method.initialise
     deeper = config.num_hidden_layers > teacher.config.num_hidden_layers
     layers = None if deeper else _start_layers(teacher, config, start=start, chosen=method.start_layers)
-    student, done = initialise(teacher, config, method=start, layers=layers, occurrences=occurrences)
+    # Of letters, the rows of the table are not the teacher's pieces: the rest can start as its own.
+    plain = _with_words_of(teacher, config) if config.letter_trigrams else config
+    student, done = initialise(teacher, plain, method=start, layers=layers, occurrences=occurrences)
+    if config.letter_trigrams:
+        return _towers(student, config), f"{done}; letter trigrams at random"
     return (_towers(student) if method.towers else student), done
+
+
+def _with_words_of(teacher: PreTrainedModel, config: AlbertPlusConfig) -> AlbertPlusConfig:
+    """The config of a student that reads the pieces of its teacher in place of letter trigrams."""
+    theirs: Any = teacher.config
+    changed = {"letter_trigrams": False, "vocab_size": theirs.vocab_size}
+    return AlbertPlusConfig(**{**config.to_dict(), **changed})
 
 
 def _open_towers(source: str, method: Method) -> PreTrainedModel:
@@ -132,14 +161,23 @@ def _start_layers(
     if chosen == "first":
         return list(range(new))
     own_blocks = all(len(set(layer_map)) == new for layer_map in (config.attention_map, config.ffn_map))
-    if chosen == "spread" or (start == "auto" and own_blocks):
+    if chosen == "spread" or (start in ("auto", "embeddings") and own_blocks):
         return [round(layer * (old - 1) / max(new - 1, 1)) for layer in range(new)]
     return None
 
 
-def _towers(classifier: Any) -> PreTrainedModel:
-    """A two-tower model with the encoder of a classifier."""
-    towers: Any = AlbertPlusTwinModel(classifier.config)
+def _towers(classifier: Any, config: AlbertPlusConfig | None = None) -> PreTrainedModel:
+    """A two-tower model with the encoder of a classifier, but for word embeddings of another size or of letters.
+
+    Args:
+        config: of the towers, where it is not the classifier's.
+    """
+    towers: Any = AlbertPlusTwinModel(config or classifier.config)
     state = classifier.albert_plus.state_dict()
-    towers.albert_plus.load_state_dict({name: state[name] for name in towers.albert_plus.state_dict()})
+    own = towers.albert_plus.state_dict()
+    kept = {_WORDS} if towers.config.letter_trigrams else set()
+    towers.albert_plus.load_state_dict({name: own[name] if name in kept else state[name] for name in own})
     return towers
+
+
+_WORDS = "embeddings.word_embeddings.weight"

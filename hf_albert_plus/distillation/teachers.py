@@ -16,8 +16,9 @@ from ..records import processes
 from ..records.files import writing
 from ..records.progress import track
 from ..records.stage import mark, taken_up
-from ..tasks.rows import load_tokenizer
+from ..tasks.rows import fitted_tokenizer, load_tokenizer
 from ..tasks.task import Task
+from ..text.letter_tokenizer import letter_tokenizer
 from ..training.row_logits import row_logits
 from ..weight_files import from_pretrained
 from .phase_rows import TEACHER_LOGITS, Collator
@@ -145,7 +146,7 @@ class Tokenizers:
 
 def open_tokenizers(teacher: str, *, general_teacher: str | None, student: str, config: Any) -> Tokenizers:
     """The tokenizers of a run whose student has this config. A student directory's own tokenizer is taken where its words
-    are not the teacher's.
+    are not the teacher's; one that reads letter trigrams has the tokenizer of letters.
 
     Raises:
         InvalidInput: a directory without a tokenizer, or a student with fewer words than its tokenizer.
@@ -161,6 +162,9 @@ def open_tokenizers(teacher: str, *, general_teacher: str | None, student: str, 
             student, rule="--student must hold its tokenizer, or none", repair="save the tokenizer into it"
         )
         source = student if own.get_vocab() != of_teacher.get_vocab() else teacher
+    if config.letter_trigrams and source == teacher:
+        letters = fitted_tokenizer(letter_tokenizer(), config)
+        return Tokenizers(of_teacher, general, letters, letters)
     saved = load_tokenizer(source, config)
     rows = saved if source == student or reads_token_types(config) else load_tokenizer(teacher, theirs)
     return Tokenizers(of_teacher, general, rows, saved)

@@ -24,6 +24,7 @@ class Batch:
         depths: the layers, from 1, that the student's exits and its classifier follow.
         has_several_labels: whether any number of labels may hold of a row.
         labelled_B: which rows have a label; None where all do.
+        orders_B: of the two segments of a row, as `text.formats.Example` has it; None where rows have one segment.
     """
 
     student: Capture
@@ -36,6 +37,7 @@ class Batch:
     depths: tuple[int, ...]
     has_several_labels: bool = False
     labelled_B: torch.Tensor | None = None
+    orders_B: torch.Tensor | None = None
 
     def classes(self, logits_BC: torch.Tensor) -> torch.Tensor:
         """Logits of classes that exclude each other: those of several labels one by one."""
@@ -136,6 +138,19 @@ class SoftWords(Term):
         return losses.token_soft_target_loss(
             batch.student.logits, batch.teacher_logits, counted_BS, temperature=self.temperature
         )
+
+
+@dataclass(frozen=True)
+class SentenceOrder(Term):
+    """Cross-entropy of whether the second segment follows the first (BERT, section 3.1), or whether the two are swapped (ALBERT,
+    section 3.1)."""
+
+    of_teacher = frozenset()
+    reads_tokens = True
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        assert batch.orders_B is not None, "a phase that asks for the order of segments reads pairs of them"
+        return losses.sentence_order_loss(batch.student.output.sop_logits.float(), batch.orders_B)
 
 
 @dataclass(frozen=True)
@@ -253,21 +268,21 @@ class Relations(Term):
 
 @dataclass(frozen=True)
 class FeatureMaps(Term):
-    """Squared error of the normalised feature maps of the first `depth` layers (MobileBERT, eq. 2)."""
+    """Squared error of the normalised feature maps of some layers, from 1 (MobileBERT, eq. 2)."""
 
-    depth: int = 0
+    of_layers: tuple[int, ...] = ()
     needs = of_teacher = frozenset({"hidden_states"})
     projection = "hidden"
     paired = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
         projection = batch.projection("hidden")
-        students = batch.student.hidden_states[1 : self.depth + 1]
+        students, teachers = batch.student.hidden_states, batch.taught.hidden_states
         return _total(
             self.compare(
-                projection(student) if projection else student, batch.taught.hidden_states[layer], batch.mask_BS
+                projection(students[m]) if projection else students[m], teachers[batch.layers[m - 1]], batch.mask_BS
             )
-            for student, layer in zip(students, batch.layers, strict=False)
+            for m in self.of_layers
         )
 
     def compare(self, student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
@@ -277,7 +292,7 @@ class FeatureMaps(Term):
 
 @dataclass(frozen=True)
 class FeatureMeans(FeatureMaps):
-    """Squared difference of the means of the first `depth` layers' feature maps (MobileBERT's release)."""
+    """Squared difference of the means of some layers' feature maps (MobileBERT's release)."""
 
     def compare(self, student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
         return losses.feature_statistics_losses(student_BSH, teacher_BSH, mask_BS)[0]
@@ -285,7 +300,7 @@ class FeatureMeans(FeatureMaps):
 
 @dataclass(frozen=True)
 class FeatureVariances(FeatureMaps):
-    """Difference of the variances of the first `depth` layers' feature maps (MobileBERT's release)."""
+    """Difference of the variances of some layers' feature maps (MobileBERT's release)."""
 
     def compare(self, student_BSH: torch.Tensor, teacher_BSH: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
         return losses.feature_statistics_losses(student_BSH, teacher_BSH, mask_BS)[1]
@@ -293,16 +308,18 @@ class FeatureVariances(FeatureMaps):
 
 @dataclass(frozen=True)
 class AttentionTransfer(Term):
-    """Cross-entropy of the attention of the first `depth` layers (MobileBERT, eq. 3)."""
+    """Cross-entropy of the attention of some layers, from 1 (MobileBERT, eq. 3)."""
 
-    depth: int = 0
+    of_layers: tuple[int, ...] = ()
     needs = of_teacher = frozenset({"attention"})
     paired = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
         return _total(
-            losses.attention_transfer_loss(_scores(batch.student, m), _scores(batch.taught, layer - 1), batch.mask_BS)
-            for m, layer in enumerate(batch.layers[: self.depth])
+            losses.attention_transfer_loss(
+                _scores(batch.student, m - 1), _scores(batch.taught, batch.layers[m - 1] - 1), batch.mask_BS
+            )
+            for m in self.of_layers
         )
 
 

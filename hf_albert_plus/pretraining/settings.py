@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from ..errors import InvalidInput, check_known, check_values
 from ..option import Option, PythonOnly
-from ..training.settings import TrainSettings
+from ..training.settings import ZeroSettings
 
 Optimizer = Literal["lamb", "adamw"]
 Unit = Literal["spans", "words", "tokens"]
@@ -23,8 +23,8 @@ def published_learning_rate(optimizer: str, *, batch_size: int) -> float:
 
 
 @dataclass(frozen=True)
-class PretrainSettings(TrainSettings):
-    """`TrainSettings` with what pretraining has besides."""
+class PretrainSettings(ZeroSettings):
+    """`ZeroSettings` with what pretraining has besides."""
 
     epochs: Annotated[float, Option("Passes over the examples.")] = 1.0
     batch_size: Annotated[int, Option("Rows a step, over all processes and accumulated batches.")] = 256
@@ -52,8 +52,9 @@ class PretrainSettings(TrainSettings):
     evaluations: Annotated[int, Option("How often the held-out text is scored.")] = 10
 
     def describe(self) -> dict[str, Any]:
-        """Without `max_length`: the corpus has the length of its examples."""
-        return {name: value for name, value in super().describe().items() if name != "max_length"}
+        """Without `max_length`: the corpus has the length of its examples; and without what is said of zeros where there are none."""
+        left_out = {"max_length", *(() if self.sparsity else ("sparsity", "schedule", "ramp"))}
+        return {name: value for name, value in super().describe().items() if name not in left_out}
 
     def __post_init__(self) -> None:
         if self.learning_rate is None:

@@ -24,10 +24,12 @@ from ..text.settings import CorpusSettings, TokenizerSettings
 from ..text.tokenizers import train_tokenizer
 from ..training.loop import TrainingResult, run_trainer, training_arguments
 from ..training.settings import trains_in_bf16
+from ..training.zeros import StaysSparse, Zeros, matrices
 from .batches import PackedRows, PretrainingCollator
 from .held_out import unigram_entropy
 from .masking import Masking
 from .settings import PretrainSettings, chooser
+from .start import pretrained
 from .trainer import Evaluates, PretrainTrainer, StopsDiverging, use_attention
 
 RUNS = "runs"
@@ -44,6 +46,7 @@ class PretrainingResult:
         unigram_entropy: nats a token of a model that knows the frequencies of tokens alone.
         tokens: tokens that were read, over all epochs.
         parameters: of the model.
+        zeros: of its matrices; None where none were asked for.
     """
 
     training: TrainingResult
@@ -52,6 +55,7 @@ class PretrainingResult:
     unigram_entropy: float
     tokens: int
     parameters: int
+    zeros: Zeros | None = None
 
     def describe(self) -> dict[str, Any]:
         """The facts as a record has them."""
@@ -68,20 +72,28 @@ class PretrainingResult:
             if isinstance(seconds, float) and seconds
             else "not measured",
             "parameters": self.parameters,
+            **({} if self.zeros is None else self.zeros.describe(parameters=self.parameters)),
         }
 
 
 def pretrain(
-    corpus: Path, *, config: dict[str, Any], output: Path, settings: PretrainSettings, checkpoint_seconds: float = 300
+    corpus: Path,
+    *,
+    config: dict[str, Any],
+    output: Path,
+    settings: PretrainSettings,
+    model: str | None = None,
+    checkpoint_seconds: float = 300,
 ) -> Record:
-    """Trains `AlbertPlusForPreTraining` from scratch on masked words and the labels of segments (ALBERT, section 3.1).
+    """Trains `AlbertPlusForPreTraining` on masked words and the labels of segments (ALBERT, section 3.1), from scratch or from a model.
 
-    A killed run goes on at its last checkpoint, batch for batch and mask for mask. TensorBoard's files of the run stay in
+    With a sparsity the smallest weights of every matrix become zero on the way, and stay so (Compressing BERT, section 3). A killed run goes on at its last checkpoint, batch for batch and mask for mask. TensorBoard's files of the run stay in
     `OUT/runs`.
 
     Args:
         corpus: directory that `build_corpus` made.
         config: fields of AlbertPlusConfig; those of the vocabulary come from the corpus's tokenizer.
+        model: directory or Hub id of a pretrained ALBERT-plus model with the corpus's vocabulary, to go on from; it has its own config.
     """
     if not (corpus / TOKENIZER).is_dir() or not (corpus / "dataset_dict.json").is_file():
         raise InvalidInput(
@@ -92,18 +104,19 @@ def pretrain(
 
     def work(directory: Path) -> dict[str, Any]:
         splits, tokenizer = open_corpus(corpus)
-        model = _build_model(config, tokenizer, settings)
-        examples = _Examples(splits, tokenizer, positions=model.config.max_position_embeddings)
-        trainer = _build_trainer(model, examples, directory=directory, settings=settings)
+        trained = _build_model(config, model, tokenizer, settings)
+        examples = _Examples(splits, tokenizer, positions=trained.config.max_position_embeddings)
+        trainer = _build_trainer(trained, examples, directory=directory, settings=settings)
         training = run_trainer(trainer, description="pretrain", checkpoint_seconds=checkpoint_seconds)
-        _save(trainer, model.config, tokenizer, directory)
+        _save(trainer, trained.config, tokenizer, directory)
         result = PretrainingResult(
             training=training,
             held_out=trainer.held_out_scores(),
             examples=len(examples.train),
             unigram_entropy=examples.unigram_entropy,
             tokens=round(examples.tokens * settings.epochs),
-            parameters=model.num_parameters(),
+            parameters=trained.num_parameters(),
+            zeros=Zeros.of(matrices(trained)) if settings.sparsity else None,
         )
         return result.describe()
 
@@ -111,7 +124,7 @@ def pretrain(
         "pretrain",
         output,
         settings={"config": config, **settings.describe()},
-        parents={"corpus": parent(corpus)},
+        parents={"corpus": parent(corpus), **({} if model is None else {"model": parent(model)})},
         work=work,
         resumable=True,
     )
@@ -146,10 +159,15 @@ class _Examples:
         return unigram_entropy(self.train, vocabulary=len(self.tokenizer), special=special)
 
 
-def _build_model(config: dict[str, Any], tokenizer: Any, settings: PretrainSettings) -> AlbertPlusForPreTraining:
-    """The model at its random start, with the attention that it trains with."""
+def _build_model(
+    config: dict[str, Any], source: str | None, tokenizer: Any, settings: PretrainSettings
+) -> AlbertPlusForPreTraining:
+    """The model at its start, random or another model's weights, with the attention that it trains with."""
     set_seed(settings.seed)
-    model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(tokenizer)}))
+    if source is None:
+        model = AlbertPlusForPreTraining(build_config({**config, **vocabulary_fields(tokenizer)}))
+    else:
+        model = pretrained(source, tokenizer)
     use_attention(model, settings.attention, bf16=trains_in_bf16(settings.precision), packed=settings.packed)
     if settings.checkpoint_layers:
         # Its name before transformers 5.23.
@@ -172,9 +190,10 @@ def _build_trainer(
         for part in filter(None, (model.albert_plus.pooler, model.sentence_order)):
             part.requires_grad_(False)
     entropy = examples.unigram_entropy + (math.log(2) if examples.asks_order else 0)
+    sparse = [StaysSparse(matrices(model), settings=settings)] if settings.sparsity else []
     # Where the Trainer's callback writes to, kept over a kill with the checkpoints.
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(directory / CHECKPOINTS / RUNS)
-    return PretrainTrainer(
+    trainer = PretrainTrainer(
         pretraining=settings,
         held_out=held_out,
         model=model,
@@ -194,10 +213,18 @@ def _build_trainer(
             tokenizer, masking=masking, width=width, token_types=model.config.type_vocab_size > 0
         ),
         callbacks=[
-            StopsDiverging(entropy=entropy, warmup=settings.warmup),
+            StopsDiverging(entropy=entropy, warmup=settings.warmup, is_pruned=bool(settings.sparsity)),
+            *sparse,
             Evaluates(times=settings.evaluations if len(examples.held_out) else 0),
         ],
     )
+    if sparse and trainer.is_fsdp_enabled:
+        raise InvalidInput(
+            "--sparsity needs every weight whole in every process",
+            got="FSDP, which keeps shards",
+            repair="use DDP: examples/accelerate/ddp.yaml",
+        )
+    return trainer
 
 
 def _save(trainer: PretrainTrainer, config: AlbertPlusConfig, tokenizer: Any, directory: Path) -> None:

@@ -128,14 +128,15 @@ class StopsDiverging(TrainerCallback):
     Args:
         entropy: loss of a model that knows the frequencies of tokens alone, with that of guessed orders.
         warmup: share of the steps with a rising learning rate.
+        is_pruned: whether weights become zero on the way, which raises a loss as well: it must be a number then, and no more.
 
     Raises:
         Diverged: a fifth of the steps (500 at least) after warm-up the loss is still there; it is a nat above the best it was; or
             it is no number.
     """
 
-    def __init__(self, *, entropy: float, warmup: float):
-        self.entropy, self.patience = entropy, warmup + _PATIENCE
+    def __init__(self, *, entropy: float, warmup: float, is_pruned: bool = False):
+        self.entropy, self.patience, self.is_pruned = entropy, warmup + _PATIENCE, is_pruned
         self.losses: deque[float] = deque(maxlen=_WINDOW)
         self.best = float("inf")
 
@@ -161,7 +162,7 @@ class StopsDiverging(TrainerCallback):
         mean = self._mean_with(logs or {})
         if self.losses and not math.isfinite(self.losses[-1]):
             raise Diverged("a loss that is no number", step=step, loss=self.losses[-1], advice=advice)
-        if mean is None:
+        if mean is None or self.is_pruned:
             return
         if step >= _LEAST_STEPS and mean > self.best + _RISE:
             raise Diverged(f"a rise of more than a nat above {self.best:.2f}", step=step, loss=mean, advice=advice)

@@ -193,11 +193,17 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
             got=f"none in {source}",
             repair="set its pad_token and save it again",
         )
+    return fitted_tokenizer(tokenizer, config)
+
+
+def fitted_tokenizer(tokenizer: Any, config: "PreTrainedConfig") -> "PreTrainedTokenizerBase":
+    """The tokenizer with the inputs that a model of this config reads."""
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if reads_token_types(config) else [])]
     tokenizer.model_input_names = names
     # Classes that have names of their own save only what they were made with.
     tokenizer.init_kwargs["model_input_names"] = names
-    return tokenizer
+    fitted: PreTrainedTokenizerBase = tokenizer
+    return fitted
 
 
 def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *, max_length: int) -> "Dataset":

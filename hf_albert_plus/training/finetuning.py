@@ -24,6 +24,7 @@ from .loop import TrainingResult, train
 from .new_heads import head_rate, start_at_priors
 from .settings import TrainSettings
 from .units import standard_units
+from .zeros import KeepsZeros, Zeros, matrices
 
 
 def task_rows(
@@ -87,6 +88,7 @@ def finetune(
     settings: TrainSettings,
     pooling: Pooling | None = None,
     head_learning_rate: float | None = None,
+    keep_zeros: bool = True,
     checkpoint_seconds: float = 60,
 ) -> Record:
     """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
@@ -97,6 +99,7 @@ def finetune(
         output: the directory to make: model, tokenizer, record.json.
         pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
         head_learning_rate: peak of a new head. By default 1e-3 for data of one's own, and the encoder's for a benchmark.
+        keep_zeros: whether the weights of a pruned encoder that are zero stay so (Compressing BERT, section 3).
     """
     is_new = not is_classifier(load_config(model, option="--model"))
     of_head = head_rate(task, chosen=head_learning_rate, learning_rate=settings.learning_rate, is_new=is_new)
@@ -105,6 +108,8 @@ def finetune(
         set_seed(settings.seed)
         classifier = open_for_task(model, task=task, pooling=pooling, option="--model")
         check_trainable(model, classifier.config, option="--model")
+        weights = matrices(classifier)
+        is_pruned = keep_zeros and Zeros.of(weights).is_sparse
         seen = inspected(data, task, tokenizer=load_tokenizer(model, classifier.config), max_length=settings.max_length)
         result = fit(
             classifier,
@@ -114,13 +119,16 @@ def finetune(
             directory=directory,
             settings=settings,
             description=f"fine-tune {task.name}",
+            callbacks=[KeepsZeros(weights)] if is_pruned else [],
             checkpoint_seconds=checkpoint_seconds,
             head_learning_rate=of_head,
         )
+        parameters = classifier.num_parameters()
+        kept = Zeros.of(weights).describe(parameters=parameters) if is_pruned else {}
         read = {"pooling": classifier.config.pooling} if hasattr(classifier.config, "pooling") else {}
-        return {**result.describe(), "parameters": classifier.num_parameters(), **read, **seen}
+        return {**result.describe(), "parameters": parameters, **kept, **read, **seen}
 
-    chosen = {"pooling": pooling, "head_learning_rate": of_head}
+    chosen = {"pooling": pooling, "head_learning_rate": of_head, "keep_zeros": None if keep_zeros else False}
     given = {name: value for name, value in chosen.items() if value is not None}
     return run_stage(
         "finetune",

@@ -1,9 +1,9 @@
 """How a model is trained, whatever it learns."""
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from ..errors import check_values
+from ..errors import check_known, check_values
 from ..option import Option
 
 Precision = Literal["auto", "fp32", "bf16"]
@@ -46,6 +46,29 @@ class TrainSettings:
 
     def describe(self) -> dict[str, Any]:
         return asdict(self)
+
+
+Schedule = Literal["cubic", "one-shot"]
+
+
+@dataclass(frozen=True)
+class ZeroSettings(TrainSettings):
+    """How many weights become zero while a model is trained, and when."""
+
+    sparsity: Annotated[float, Option("Share of every matrix that becomes zero.")] = 0.0
+    schedule: Annotated[
+        Schedule, Option("cubic: more and more zeros over the ramp; one-shot: all before the first step.")
+    ] = "cubic"
+    ramp: Annotated[float, Option("Share of the steps over which cubic gets to its zeros.")] = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known(self, schedule=get_args(Schedule))
+        check_values(
+            self,
+            ("sparsity", 0 <= self.sparsity < 1, "a share from 0 up to, not including, 1", "0.5"),
+            ("ramp", 0 < self.ramp <= 1, "a share above 0, at most 1", "0.5"),
+        )
 
 
 def trains_in_bf16(precision: Precision) -> bool:

@@ -1,5 +1,5 @@
-"""The examples for more than one machine: every word of them is known where it is read, and their parts agree. What trains in them runs
-in `test_pretraining_processes`."""
+"""The examples for more than one machine, and the studies: every word of them is known where it is read, and their parts agree. What
+trains on several machines runs in `test_pretraining_processes`."""
 
 import os
 import re
@@ -16,6 +16,9 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.cli.servers import TOKEN
+from hf_albert_plus.records.record import read_record
+from tests.support.corpora import as_text, make_text
+from tests.support.pretraining import CONFIG
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -355,3 +358,64 @@ def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
     assert {timed["baseline"], *timed["targets"]} <= set(scored["targets"])
     shapes = {(*found["set_"], found["source"], found["initialise"], found["layers"]) for found in calls["convert"]}
     assert len(shapes) == students == 13
+
+
+def test_the_sweep_of_pruning_prunes_one_encoder_at_every_level_and_fine_tunes_each(tmp_path):
+    table = tmp_path / "bin" / "python3"
+    table.parent.mkdir()
+    table.write_text("#!/bin/bash\n")
+    table.chmod(0o755)
+    calls = {}
+    for verb, found in calls_of("pruning-sweep.sh", "sweep", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path):
+        calls.setdefault(verb, []).append(found)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "tokenizer": 1, "corpus": 1, "pretrain": 11, "finetune": 20, "eval": 2,
+    }  # fmt: skip
+    dense, *pruned = calls["pretrain"]
+    assert (dense["model"], dense["sparsity"]) == (None, 0.0)
+    assert {found["model"] for found in pruned} == {str(dense["out"])}
+    assert [found["sparsity"] for found in pruned] == [level / 100 for level in range(0, 100, 10)]
+    assert {(found["ramp"], found["epochs"]) for found in pruned} == {(1.0, 0.5)}
+    encoders = {str(found["out"]) for found in pruned}
+    assert {(str(found["model"]), found["task"]) for found in calls["finetune"]} == {
+        (encoder, task) for encoder in encoders for task in ("sst2", "mrpc")
+    }
+    assert all(found["keep_zeros"] for found in calls["finetune"])
+    for found in calls["eval"]:
+        tuned = [str(each["out"]) for each in calls["finetune"] if each["task"] == found["task"]]
+        assert set(found["targets"]) == {f"{out.rpartition('-')[2]}={out}" for out in tuned}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_sweep_of_pruning_runs_and_runs_again(data_dir, tmp_path):
+    """Two levels of a tiny encoder on a tiny text; the second time everything is there."""
+    text = tmp_path / "text.txt"
+    text.write_text(as_text(make_text(count=80)), encoding="utf-8")
+    shape = " ".join(f"--set {name}={value}" for name, value in CONFIG.items() if name != "max_position_embeddings")
+    small = {
+        "LEVELS": "0 60",
+        "TASKS": "mrpc",
+        "SHAPE": shape,
+        "VOCABULARY": "70",
+        "LENGTH": "32",
+        "EPOCHS": "1",
+        "FURTHER": "1",
+    }
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **small}
+    tables = []
+    for _ in range(2):
+        subprocess.run(
+            [EXAMPLES / "pruning-sweep.sh", "sweep", data_dir, "text.txt"], cwd=tmp_path, env=environment, check=True
+        )
+        tables.append((tmp_path / "sweep" / "sweep.md").read_text())
+    assert tables[0] == tables[1]
+    _, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in tables[0].splitlines()]
+    assert [row[0] for row in rows] == ["0", "60"]
+    assert [float(row[1]) for row in rows] == pytest.approx([0, 60], abs=0.1)
+    for level in ("0", "60"):
+        record = read_record(tmp_path / "sweep" / "pruned" / level).result
+        assert f"{record['held_out_mlm_loss']:.3f}" == rows[level == "60"][2]
+    tuned = read_record(tmp_path / "sweep" / "tuned" / "mrpc-60").result
+    assert tuned["zeros_of_matrices"] == pytest.approx(0.6, abs=1e-3)

@@ -15,6 +15,8 @@ GRID = {
     "shared": {"exit_head": "shared"},
     "no pooler": {"exit_head": "shared", "pooler": "none"},
     "bottleneck": {"bottleneck_size": 16, "num_feedforward_networks": 2},
+    "wide bottleneck": {"bottleneck_size": 48},
+    "wide bottleneck without one of queries and keys": {"bottleneck_size": 48, "query_key_bottleneck": False},
     "pruned": {"ffn_sharing": "none", "block_attention_heads": [3], "block_intermediate_sizes": [8, 16, 24, 48]},
 }
 

@@ -14,13 +14,14 @@ from transformers import TrainerState
 from hf_albert_plus.compression.importance import Gates, Site, movement, sites, taylor
 from hf_albert_plus.compression.pruning import prune, select, without
 from hf_albert_plus.compression.settings import PruneSettings, SparsifySettings
-from hf_albert_plus.compression.sparsity import StaysSparse, cubic, mask_of, sparsify
+from hf_albert_plus.compression.sparsity import sparsify
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.record import read_record
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.training.zeros import StaysSparse, cubic, mask_of
 from tests.support.command_line import invoke
 from tests.support.small_models import pair_inputs, randomise, small_config
 
@@ -29,6 +30,7 @@ SHARINGS = {
     "none shared": {"attention_sharing": "none", "ffn_sharing": "none"},
     "attention in groups": {"attention_sharing": 2, "ffn_sharing": "none"},
     "relative positions": {"relative_attention_buckets": 8, "attention_sharing": 2},
+    "inverted bottleneck": {"bottleneck_size": 48, "query_key_bottleneck": False},
     "bottleneck, networks in a row": {"bottleneck_size": 16, "num_feedforward_networks": 2, "norm_type": "no_norm"},
 }
 every_sharing = pytest.mark.parametrize("fields", SHARINGS.values(), ids=SHARINGS)

@@ -42,6 +42,7 @@ from tests.support.small_models import pair_inputs, small_config
 ARCHITECTURES = {
     "all shared": {},
     "grouped": {"attention_sharing": "none", "ffn_sharing": 2},
+    "inverted bottleneck": {"bottleneck_size": 48, "query_key_bottleneck": False},
     "bottleneck": {"bottleneck_size": 16, "num_feedforward_networks": 2, "norm_type": "no_norm"},
     "trigram": {"trigram_embeddings": True},
     "E is H": {"embedding_size": 32},

@@ -213,14 +213,6 @@ def test_mobileberts_phases_switch_on_layer_after_layer():
     layers = Layers(student=3, teacher=6)
     phases = METHODS["mobilebert"].phases(layers)
     assert [phase.name for phase in phases] == ["layer-1", "layer-2", "layer-3", "words", "task"]
-    student, teacher = _pair("Model")
-    values = [
-        Distiller(student, teacher, _phase("mobilebert", f"layer-{depth}"))
-        .eval()(**_batch(labels=False))["loss"]
-        .item()
-        for depth in (1, 2)
-    ]
-    assert 0 < values[0] < values[1]
 
 
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not (row.towers or row.own_vocabulary)])
@@ -229,7 +221,13 @@ def test_a_batchs_loss_is_the_mean_of_its_rows_alone(method):
     for phase in METHODS[method].phases(
         Layers(student=2, teacher=4), {"relation_heads": 8} if method == "minilm-v2" else {}
     ):
-        head = "ForMaskedLM" if phase.reads_tokens else "ForSequenceClassification"
+        head = (
+            "ForPreTraining"
+            if phase.asks_order
+            else "ForMaskedLM"
+            if phase.reads_tokens
+            else "ForSequenceClassification"
+        )
         student, teacher = _pair(head)
         if phase.trains == "exits":
             student = randomise(
@@ -240,6 +238,8 @@ def test_a_batchs_loss_is_the_mean_of_its_rows_alone(method):
         if phase.reads_tokens:
             batch["labels"] = torch.where(batch["input_ids"] % 3 == 0, batch["input_ids"], -100)
             batch["labels"][batch["attention_mask"] == 0] = -100
+        if phase.asks_order:
+            batch["sentence_order_label"] = torch.tensor([1, -100, 0])
         alone = []
         for row in range(3):
             real = int(batch["attention_mask"][row].sum())

@@ -55,6 +55,8 @@ GRID = [
         "block_attention_heads": [4, 1, 3, 2],
     },
     {"relative_attention_buckets": 32, "attention_sharing": 2, "pooling": "mean", "pooler": "none", "layer_rank": 1},
+    {"bottleneck_size": 48, "query_key_bottleneck": False, "trigram_embeddings": True, "ffn_sharing": "none"},
+    {"bottleneck_size": 48, "norm_type": "no_norm", "pooler": "none"},
     {"layer_rank": 2, "attention_sharing": "none", "ffn_sharing": "cycle:2", "hidden_act": "gelu", "pooling": "mean"},
 ]
 
@@ -73,12 +75,12 @@ def exported(request, tmp_path_factory):
 
 
 def _expected_products(model) -> int:
-    """Per layer four attention products and two a feed-forward network, with a bottleneck two ways in and one out, and two
-    beside each where layers differ; the projection where there is one; pooler; classifier."""
+    """Per layer four attention products and two a feed-forward network, with a bottleneck two ways in (one where queries and keys have
+    none) and one out, and two beside each where layers differ; the projection where there is one; pooler; classifier."""
     config = model.config
     if config.model_type == "bert":
         return 6 * config.num_hidden_layers + 2
-    layer = 4 + 2 * config.num_feedforward_networks + (3 if config.bottleneck_size else 0)
+    layer = 4 + 2 * config.num_feedforward_networks + (2 + config.query_key_bottleneck if config.bottleneck_size else 0)
     layer += 12 if config.layer_rank is not None else 0
     projection = config.trigram_embeddings or config.embedding_size != config.hidden_size
     return layer * config.num_hidden_layers + projection + (config.pooler != "none") + 1

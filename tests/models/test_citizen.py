@@ -29,6 +29,9 @@ ARCHITECTURES = {
         "norm_type": "no_norm", "bottleneck_size": 16, "num_feedforward_networks": 2, "type_vocab_size": 0,
         "pooler": "none",
     },
+    "inverted bottleneck": {
+        "bottleneck_size": 48, "query_key_bottleneck": False, "trigram_embeddings": True, "ffn_sharing": "none",
+    },
     "bottleneck with layer norm, shared by halves": {
         "bottleneck_size": 16, "attention_sharing": 2, "ffn_sharing": "none", "pooler": "relu",
     },

@@ -29,12 +29,15 @@ def prices_of_exits(config: Any, *, length: float, flat: float | None = None) ->
 
 def _of_layer(config: Any, *, heads: int, inner: int, length: float) -> float:
     """Multiply-adds of a layer: four products of attention, its scores and its sums, and two products a network; with a bottleneck, two
-    ways into it and one out, with layers that differ, two thin products beside each."""
+    ways into it (one where queries and keys have none) and one out, with layers that differ, two thin products beside each."""
     hidden, width = config.hidden_size, config.bottleneck_size or config.hidden_size
     all_heads = heads * (width // config.num_attention_heads)
-    attention = (3 * width + hidden) * all_heads + 2 * length * all_heads
+    has_bottleneck = config.bottleneck_size is not None
+    reduces = has_bottleneck and config.query_key_bottleneck
+    matched = width if reduces else hidden
+    attention = (2 * matched + hidden + width) * all_heads + 2 * length * all_heads
     networks = config.num_feedforward_networks * 2 * width * inner
-    ways = 3 * hidden * width if config.bottleneck_size is not None else 0
+    ways = (2 * has_bottleneck + reduces) * hidden * width
     differences = (config.layer_rank or 0) * (4 * (hidden + all_heads) + 2 * (hidden + inner))
     return length * (attention + networks + ways + differences)
 

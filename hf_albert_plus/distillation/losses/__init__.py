@@ -18,6 +18,7 @@ from .masked_lm import masked_lm_loss
 from .patient import patient_loss
 from .reductions import mean_over_tokens
 from .relations import relation_loss, split_heads
+from .segment_order import sentence_order_loss
 from .self_distillation import self_distillation_loss
 from .shared_projections import down_projection_loss, up_projection_loss
 from .soft_targets import binary_logits, soft_cross_entropy_loss, soft_target_loss, token_soft_target_loss
@@ -42,6 +43,7 @@ __all__ = [
     "patient_loss",
     "relation_loss",
     "self_distillation_loss",
+    "sentence_order_loss",
     "soft_cross_entropy_loss",
     "soft_target_loss",
     "split_heads",
