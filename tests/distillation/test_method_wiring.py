@@ -61,7 +61,7 @@ def _words():
     batch["labels"] = torch.where(real & masked, batch["input_ids"], -100)
     batch["input_ids"] = torch.where(real & masked, 4, batch["input_ids"])
     counts = (batch["labels"] != -100).sum(1)
-    assert (0 < counts).all()
+    assert (counts > 0).all()
     assert (counts < real.sum(1)).all()
     assert len(set(counts.tolist())) > 1
     return batch
