@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, TrainerState
 
 from hf_albert_plus.distillation import run
 from hf_albert_plus.distillation.methods import METHODS
@@ -12,6 +12,7 @@ from hf_albert_plus.distillation.phases import Layers
 from hf_albert_plus.distillation.settings import DistilSettings, PhaseTraining, StudentSettings
 from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.training.callbacks import Epochs
 from hf_albert_plus.training.loop import TrainingResult
 
 TEACHER_LOGITS = "teacher_logits"
@@ -131,6 +132,17 @@ def test_distilberts_rare_words_are_masked_more(phases_of):
     for piece, count in counts.items():
         assert weights[piece] == pytest.approx(count**-0.7)
     assert phases_of("well-read")[0][2].masking.chooser.weights is None
+
+
+def test_masks_are_drawn_anew_in_every_epoch(phases_of):
+    """As the training loop tells a collator which epoch it is in."""
+    _, rows, collator, _, _ = phases_of("well-read")[0]
+    batches = []
+    for epoch in (0.0, 1.0, 0.0):
+        Epochs(collator).on_epoch_begin(None, TrainerState(epoch=epoch), None)
+        batches.append(collator([rows[row] for row in range(8)])["labels"])
+    assert not torch.equal(batches[0], batches[1])
+    assert torch.equal(batches[0], batches[2])
 
 
 def test_a_start_is_taken_from_the_pretrained_teacher(phases_of, masked_lm):
