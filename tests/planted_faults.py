@@ -1,6 +1,6 @@
 """Faults that the tests must catch: each is planted into a copy of the working tree, where the tests that caught it before must fail.
 
-    python -m tests.planted_faults [--only NAME ...] [--json FILE] [--list]
+    python -m tests.planted_faults [--only NAME ...] [--json FILE] [--list] [--table]
 
 Faults are found by their text and tests by their names, so that both may move to other files. In the copy, pytest loads this
 module as a plugin, which checks that the copy is what was imported, and reports what every test said.
@@ -11,13 +11,12 @@ import importlib
 import importlib.util
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -25,12 +24,10 @@ from typing import Any, Literal, get_args
 import pytest
 
 from tests.faults import FAULTS, Fault
+from tests.faults.source_tree import MAPPED, PACKAGE, SourceTree
 
-PACKAGE = "hf_albert_plus"
-# Folders beside the package that import as parts of it.
-MAPPED = ("export", "eval")
+ROOT = Path(__file__).resolve().parent.parent
 REPORT = "PLANTED_FAULTS_REPORT"
-TIMEOUT_S = 900
 Verdict = Literal["caught", "missed", "not planted", "no such test", "fails without the fault"]
 
 
@@ -52,11 +49,12 @@ class Outcome:
     seconds: float
 
 
-class Copy:
+class Copy(SourceTree):
     """A copy of the files that git knows or would add, into which faults are planted one at a time."""
 
     def __init__(self, source: Path, root: Path):
-        self.root = root.resolve()
+        super().__init__(root)
+        self.warm: subprocess.Popen[str] | None = None
         asked = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(asked, cwd=source, check=True, capture_output=True, text=True).stdout
         for name in filter(None, listed.split("\0")):
@@ -69,22 +67,6 @@ class Copy:
             if not link.exists():
                 link.symlink_to(self.root / name, target_is_directory=True)
 
-    def places(self, text: str) -> list[tuple[Path, int, int]]:
-        """Where a text stands in the source, however its lines are broken: file, start and end."""
-        pattern = re.compile(r"\s+".join(map(re.escape, text.split())))
-        # The mapped folders are read once, whether or not the links to them are followed.
-        files = {path.resolve() for folder in (PACKAGE, *MAPPED) for path in (self.root / folder).rglob("*.py")}
-        return [(path, *hit.span()) for path in sorted(files) for hit in pattern.finditer(path.read_text("utf-8"))]
-
-    def tests(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Name of a test function -> what pytest calls it, in every file that has one."""
-        called: dict[str, list[str]] = {name: [] for name in names}
-        for path in sorted((self.root / "tests").rglob("*.py")):
-            for name in re.findall(r"^def (test_\w+)\(", path.read_text("utf-8"), re.MULTILINE):
-                if name in called:
-                    called[name].append(f"{path.relative_to(self.root).as_posix()}::{name}")
-        return called
-
     def run(self, tests: Sequence[str]) -> dict[str, str]:
         """Runs tests of the default tier.
 
@@ -94,20 +76,40 @@ class Copy:
         Raises:
             RuntimeError: pytest did not come to its end, or something was imported from elsewhere.
         """
-        report = self.root / "planted_faults_report.json"
+        report, log = self.root / "planted_faults_report.json", self.root / "planted_faults.log"
         report.unlink(missing_ok=True)
-        options = ["-q", "--tb=line", "-p", "no:cacheprovider", "-p", "tests.planted_faults"]
-        command = [sys.executable, "-m", "pytest", *options, *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self.root), REPORT: str(report)}
-        done = subprocess.run(
-            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        code = self._pytest(
+            [str(log), "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "tests.planted_faults", *tests], report
         )
-        if not report.is_file() or done.returncode not in (0, 1):
-            raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        if not report.is_file() or code not in (0, 1):
+            raise RuntimeError(f"pytest ended with {code}:\n{log.read_text('utf-8')[-3000:] if log.is_file() else ''}")
         content = json.loads(report.read_text("utf-8"))
         if content["foreign"]:
             raise RuntimeError(f"imported from elsewhere than {self.root}: {', '.join(content['foreign'])}")
         return {name: content["tests"].get(name, "not run") for name in {test.partition("::")[2] for test in tests}}
+
+    def _pytest(self, words: list[str], report: Path) -> int:
+        """The exit code of a pytest in the copy."""
+        if self.warm is None:
+            environment = {**os.environ, "PYTHONPATH": str(self.root), "HF_HUB_OFFLINE": "1", REPORT: str(report)}
+            self.warm = subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.warm_pytest"],
+                cwd=self.root,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self.warm.stdin is not None
+        assert self.warm.stdout is not None
+        self.warm.stdin.write(json.dumps(words) + "\n")
+        self.warm.stdin.flush()
+        return int(json.loads(self.warm.stdout.readline()))
+
+    def close(self) -> None:
+        """Ends what runs the tests."""
+        if self.warm is not None:
+            self.warm.communicate()
 
 
 def check(fault: Fault, copy: Copy, *, before: Mapping[str, str]) -> Outcome:
@@ -136,7 +138,7 @@ def check(fault: Fault, copy: Copy, *, before: Mapping[str, str]) -> Outcome:
     _write(path, text[:begin] + fault.new + text[end:])
     try:
         said = copy.run([test for name in fault.caught_by for test in tests[name]])
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
+    except RuntimeError as error:
         return outcome("missed", str(error))
     finally:
         _write(path, text)
@@ -156,23 +158,31 @@ def _write(path: Path, text: str) -> None:
 def check_all(faults: Sequence[Fault]) -> Iterator[Outcome]:
     """Copies the working tree, runs all tests of the faults without one, and then checks each fault."""
     with tempfile.TemporaryDirectory(prefix="planted-faults-") as folder:
-        copy = Copy(Path(__file__).resolve().parent.parent, Path(folder))
+        copy = Copy(ROOT, Path(folder))
         names = {name for fault in faults for name in fault.caught_by}
         tests = [test for called in copy.tests(sorted(names)).values() for test in called]
-        before = {**dict.fromkeys(names, "not run"), **copy.run(tests)}
-        for fault in faults:
-            yield check(fault, copy, before=before)
+        try:
+            before = {**dict.fromkeys(names, "not run"), **copy.run(tests)}
+            for fault in faults:
+                yield check(fault, copy, before=before)
+        finally:
+            copy.close()
 
 
 def show(faults: Sequence[Fault]) -> None:
     """Prints the faults, where each would be planted, and its tests."""
-    with tempfile.TemporaryDirectory(prefix="planted-faults-") as folder:
-        copy = Copy(Path(__file__).resolve().parent.parent, Path(folder))
-        for fault in faults:
-            files = [path.relative_to(copy.root).as_posix() for path, _, _ in copy.places(fault.old)]
-            print(f"{fault.name}: {fault.what}\n  in {', '.join(files) or 'no file'}")
-            for name, tests in copy.tests(fault.caught_by).items():
-                print(f"  by {', '.join(tests) or f'{name}, which is not there'}")
+    tree = SourceTree(ROOT)
+    for fault in faults:
+        files = [path.relative_to(tree.root).as_posix() for path, _, _ in tree.places(fault.old)]
+        print(f"{fault.name}: {fault.what}\n  in {', '.join(files) or 'no file'}")
+        for name, tests in tree.tests(fault.caught_by).items():
+            print(f"  by {', '.join(tests) or f'{name}, which is not there'}")
+
+
+def table(faults: Sequence[Fault]) -> list[str]:
+    """The lines of a table of what each fault does and which tests catch it."""
+    rows = [f"| {fault.what} | {', '.join(f'`{name}`' for name in fault.caught_by)} |" for fault in faults]
+    return ["| fault | caught by |", "|---|---|", *rows]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -181,10 +191,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[fault.name for fault in FAULTS])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what became of each fault")
     parser.add_argument("--list", action="store_true", help="say what would be planted where, and plant nothing")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/develop/testing.md")
     given = parser.parse_args(words)
     chosen = [fault for fault in FAULTS if given.only is None or fault.name in given.only]
     if given.list:
         show(chosen)
+        return 0
+    if given.table:
+        print("\n".join(table(chosen)))
         return 0
     outcomes = []
     for outcome in check_all(chosen):
