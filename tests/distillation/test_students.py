@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from hf_albert_plus.config_building import student_of
-from hf_albert_plus.distillation.methods import get_method
+from hf_albert_plus.distillation.methods import METHODS, get_method
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.distillation.students import start_student, student_config
@@ -59,6 +59,67 @@ def test_a_named_start_and_shared_blocks_combine_layers():
         spanned = teacher.bert.encoder.layer[: 3 if settings.student == "third" else 6]
         mean = torch.stack([layer.output.dense.weight for layer in spanned]).mean(0)
         torch.testing.assert_close(student.albert_plus.encoder.ffn[0].output.weight, mean)
+
+
+RELEASED = [0, 2, 4, 7, 9, 11]  # DistilBERT's layers of BERT's twelve
+OWN_START = {"distilbert": RELEASED, "pkd": [0, 1, 2, 3, 4, 5]}
+AT_RANDOM = {"well-read", "extreme"}
+
+
+@pytest.fixture(scope="module")
+def twelve_layers():
+    return _bert(12)
+
+
+def _started(method, teacher, **overrides):
+    shape = {"num_hidden_layers": 6, "embedding_size": 144, **overrides}
+    settings, task = StudentSettings("half", tuple(shape.items())), get_task("mrpc")
+    row = METHODS[method]
+    config = student_config(teacher.config, task=task, settings=settings, method=row)
+    return start_student(teacher, config, task=task, settings=settings, method=row)
+
+
+def _weights_of(layer):
+    own = layer.attention.self
+    products = own.query, own.key, own.value, layer.attention.output.dense, layer.intermediate.dense, layer.output.dense
+    return [product.weight for product in products]
+
+
+def _weights_of_blocks(student, block):
+    attention, ffn = (getattr(student.albert_plus.encoder, kind)[block] for kind in ("attention", "ffn"))
+    products = attention.query, attention.key, attention.value, attention.output, ffn.intermediate, ffn.output
+    return [product.weight for product in products]
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - AT_RANDOM))
+def test_six_layers_start_as_six_of_twelve(method, twelve_layers):
+    """Layer by layer where they share nothing: DistilBERT's every second, PKD's first six."""
+    student, _ = _started(method, twelve_layers, attention_sharing="none", ffn_sharing="none")
+    for block, layer in enumerate(OWN_START.get(method, RELEASED)):
+        theirs = _weights_of(twelve_layers.bert.encoder.layer[layer])
+        for a, b in zip(_weights_of_blocks(student, block), theirs, strict=True):
+            torch.testing.assert_close(a, b)
+    words = student.albert_plus.embeddings.word_embeddings.weight
+    torch.testing.assert_close(words, twelve_layers.bert.embeddings.word_embeddings.weight)
+
+
+@pytest.mark.parametrize("method", sorted(AT_RANDOM))
+def test_a_random_start_has_no_weight_of_the_teacher(method, twelve_layers):
+    student, done = _started(method, twelve_layers, attention_sharing="none", ffn_sharing="none")
+    assert done == "random"
+    theirs = [weight for layer in twelve_layers.bert.encoder.layer for weight in _weights_of(layer)]
+    ours = [weight for block in range(6) for weight in _weights_of_blocks(student, block)]
+    assert not [1 for a in ours for b in theirs if torch.equal(a, b)]
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - AT_RANDOM))
+def test_a_shared_block_starts_as_the_mean_of_its_layers(method, twelve_layers):
+    """Of the six that its layers start from, or of all twelve where the method names none."""
+    student, _ = _started(method, twelve_layers)
+    spanned = [twelve_layers.bert.encoder.layer[layer] for layer in OWN_START.get(method, range(12))]
+    means = [torch.stack(each).mean(0) for each in zip(*map(_weights_of, spanned), strict=True)]
+    for a, b in zip(_weights_of_blocks(student, 0), means, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.fixture(scope="module")

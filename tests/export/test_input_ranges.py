@@ -7,7 +7,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from hf_albert_plus.engines.onnx_session import open_session
-from hf_albert_plus.export.precision.input_ranges import find_ranges
+from hf_albert_plus.export.precision.input_ranges import Range, find_ranges
 from hf_albert_plus.export.precision.int8 import quantise
 
 INPUTS, TOKENS = 24, 8
@@ -77,6 +77,34 @@ def test_each_call_of_a_shared_weight_has_a_range_of_its_own(tmp_path):
     quantise(path, tmp_path / "int8.onnx", ranges=ranges, passes=())
     stored = onnx.load(tmp_path / "int8.onnx").graph.initializer
     assert sum(tensor.data_type == TensorProto.INT8 for tensor in stored) == 1
+
+
+def test_a_range_counts_channels_by_their_weights(tmp_path):
+    """It does not reach to the values of a wide channel that no product reads."""
+    scale = numpy.ones(INPUTS)
+    scale[3] = 20
+    values = numpy_helper.to_array(weight_of("w", 40)).copy()
+    values[3] = 0
+    feeds = feeds_of(scale)
+    chosen = find_ranges(graph_of(tmp_path / "g.onnx", numpy_helper.from_array(values, "w")), feeds)["product0"]
+    others = numpy.delete(numpy.concatenate([feed["x"].reshape(-1, INPUTS) for feed in feeds]), 3, axis=1)
+    assert others.min() <= chosen.low < chosen.high <= others.max()
+    assert chosen.outliers.divisor_I is None
+
+
+@pytest.mark.parametrize("form", ["int8", "qdq"])
+def test_each_column_of_a_weight_has_the_scale_of_its_largest_value(form, tmp_path):
+    values = numpy_helper.to_array(weight_of("w", 40)) * numpy.linspace(0.1, 3, 40, dtype=numpy.float32)
+    path = graph_of(tmp_path / "g.onnx", numpy_helper.from_array(values, "w"))
+    # As it reaches, without anything done to outliers.
+    ranges = {"product0": Range(-3.0, 3.0)}
+    quantise(path, tmp_path / "int8.onnx", ranges=ranges, form=form, passes=())
+    stored = [numpy_helper.to_array(tensor) for tensor in onnx.load(tmp_path / "int8.onnx").graph.initializer]
+    (levels,) = (array for array in stored if array.shape == values.shape)
+    (scales,) = (array for array in stored if array.shape == values.shape[1:])
+    numpy.testing.assert_allclose(scales, abs(values).max(0) / 127, rtol=1e-6)
+    assert levels.dtype == numpy.int8
+    assert (abs(levels * scales - values) <= scales * 0.50001).all()
 
 
 @pytest.mark.parametrize(("outputs", "way"), [(40, "divisor_I"), (6, "channels_K")])

@@ -131,6 +131,22 @@ def test_a_graph_without_the_patterns_is_left_alone():
     assert onnx_ir.to_proto(model).SerializeToString() == before
 
 
+@pytest.mark.parametrize(("token", "narrowed"), [(0, 1), (1, 0)])
+def test_a_selection_of_another_token_stays(token, narrowed):
+    graph = onnx_ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["": 20]>
+        g (float[b, s, 4] x) => (float[b, 4] y) <int64 index = {{{token}}}> {{
+            h = Relu (x)
+            y = Gather <axis = 1> (h, index)
+        }}"""
+    )
+    graph.graph[0].outputs[0].shape = graph.graph.inputs[0].shape
+    assert keep_first_token(graph) == narrowed
+    given = torch.randn(2, 5, 4)
+    found = onnx_runner(onnx_ir.to_proto(graph).SerializeToString())({"x": given})["y"]
+    numpy.testing.assert_array_equal(found, given.relu()[:, token])
+
+
 def test_products_are_named_after_layer_and_module(tmp_path):
     _exported(tmp_path / "m.onnx", "all-shared")
     names = count_products(onnx.load(tmp_path / "m.onnx").graph).fp32

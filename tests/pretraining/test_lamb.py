@@ -76,6 +76,22 @@ def test_biases_and_norms_are_left_out():
         assert moved == (parameter.ndim == 2 and bool(before[name].any())), name
 
 
+def test_biases_and_norms_step_as_adam_does():
+    """Whatever their lengths are, without decay: 0.1 · 0.1 g / (√0.001 |g| + 10⁻⁶)."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4)).double()
+    left_out = [model[0].bias, model[1].weight, model[1].bias]
+    with torch.no_grad():
+        for number, parameter in enumerate(left_out, start=1):
+            parameter.add_(10 * number)
+    before = [parameter.detach().clone() for parameter in left_out]
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, -2)
+    Lamb(decay_groups(model, weight_decay=0.5), lr=0.1).step()
+    step = 0.1 * 0.1 * 2 / (math.sqrt(0.001) * 2 + 1e-6)
+    for parameter, old in zip(left_out, before, strict=True):
+        torch.testing.assert_close(parameter.detach(), old + step)
+
+
 def test_its_state_is_kept(tmp_path):
     """A run that is saved and opened again goes on as the other."""
 
