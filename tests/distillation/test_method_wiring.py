@@ -1,6 +1,8 @@
 """The loss of every phase of every method, at the defaults, against the paper's sum: which layer follows which, which tokens count, at which
 temperature and weight. What the models computed is read off row by row, and the formulas stand in `tests.support.by_hand`."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import transformers
@@ -247,17 +249,19 @@ def test_well_read():
 
 
 @each_width
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_mobilebert_layers(depth, width):
-    """Sun et al. 2020, eq. 2 and 3, of the first layers: 100·normalised states + 5000·means + 5·variances + attention."""
+def test_mobilebert_layers(depth, shared, width):
+    """Sun et al. 2020, eq. 2 and 3, in the turn of a layer, as the release weighs them by a third with three layers: (100·normalised states
+    + 5000·means + 5·variances + attention) / 3. Where layers share blocks, those below are compared too."""
     student, teacher, batch = _student(hidden_size=width), _teacher(ENCODER), _batch()
     del batch["labels"]
-    distiller = _distiller("mobilebert", f"layer-{depth}", student, teacher)
+    distiller = _distiller("mobilebert", f"layer-{depth}", student, teacher, lower_losses="on" if shared else "off")
     _, hidden = _maps(distiller)
     maps, means, variances, attention = [], [], [], []
     for a, b in both(student, teacher, batch):
         sums = torch.zeros(4)
-        for m, g in enumerate(UNIFORM[:depth], start=1):
+        for m, g in list(enumerate(UNIFORM, start=1))[0 if shared else depth - 1 : depth]:
             ours, theirs = hidden(a.hidden[m]), b.hidden[g]
             centres = [states.mean(-1, keepdim=True) for states in (ours, theirs)]
             spreads = [((x - c) ** 2).mean(-1, keepdim=True) for x, c in zip((ours, theirs), centres, strict=True)]
@@ -268,17 +272,29 @@ def test_mobilebert_layers(depth, width):
             ])  # fmt: skip
         for values, value in zip((maps, means, variances, attention), sums, strict=True):
             values.append(value)
-    terms = ((100, mean(maps)), (5000, mean(means)), (5, mean(variances)), (1, mean(attention)))
+    terms = ((100 / 3, mean(maps)), (5000 / 3, mean(means)), (5 / 3, mean(variances)), (1 / 3, mean(attention)))
     check_sum(_loss(distiller, batch), *terms)
 
 
+def test_mobilebert_layers_that_share_blocks_keep_what_is_below():
+    (phase,) = [
+        each for each in METHODS["mobilebert"].phases(replace(LAYERS, shared=True), {}) if each.name == "layer-2"
+    ]
+    assert {term.of_layers for term in phase.terms} == {(1, 2)}
+    assert {term.of_layers for term in _phase("mobilebert", "layer-2").terms} == {(2,)}
+
+
 def test_mobilebert_words():
-    """Sun et al. 2020: half the masked words, half the teacher's distribution over them, at the masked tokens alone; then the labels."""
-    student, teacher, batch = _student(WORDS), _teacher(WORDS), _words()
-    rows = zip(both(student, teacher, batch), masked_of(batch), strict=True)
+    """Sun et al. 2020: half the masked words, half the teacher's distribution over them, at the masked tokens alone, and whether the second
+    segment follows; then the labels."""
+    student, teacher, batch = _student("ForPreTraining"), _teacher(WORDS), _words()
+    batch["sentence_order_label"] = torch.tensor([1, 0, 1])
+    pairs = both(student, teacher, batch)
+    rows = zip(pairs, masked_of(batch), strict=True)
     soft = [mean([soft_targets(b.logits[n], a.logits[n], 1.0) for n, _ in masked]) for (a, b), masked in rows]
+    order = [surprise(a.order, label) for (a, _), label in zip(pairs, batch["sentence_order_label"], strict=True)]
     found = _loss(_distiller("mobilebert", "words", student, teacher), batch)
-    check_sum(found, (0.5, masked_words_of(student, batch)), (0.5, mean(soft)))
+    check_sum(found, (0.5, masked_words_of(student, batch)), (0.5, mean(soft)), (1, mean(order)))
     _check_labels_alone("mobilebert")
 
 

@@ -76,8 +76,8 @@ ALL_OVER: tuple[Fault, ...] = (
     Fault(
         "exit-criterion",
         "Rows leave where the model is unsure.",
-        "normalised_entropy(logits_BC) <= criterion.threshold",
-        "normalised_entropy(logits_BC) >= criterion.threshold",
+        "normalised_entropy(logits_BC) < criterion.threshold",
+        "normalised_entropy(logits_BC) > criterion.threshold",
         ("test_exits_taken_by_hand",),
     ),
     Fault(

@@ -41,8 +41,8 @@ COMPRESSION: tuple[Fault, ...] = (
     Fault(
         "range-of-the-last-batch",
         "A range is that of the last batch.",
-        "share = torch.clamp(1 / self.seen[number], min=1 - self.decay)",
-        "share = torch.ones(())",
+        "self.average.share(self.seen[number]) * (seen - self.amax[number])",
+        "(seen - self.amax[number])",
         ("test_a_shared_block_has_a_range_for_each_of_its_layers",),
     ),
     Fault(
@@ -132,8 +132,8 @@ COMPRESSION: tuple[Fault, ...] = (
     Fault(
         "price-of-a-layer",
         "The price of an exit forgets attention's scores and sums.",
-        "(3 * width + hidden) * all_heads + 2 * length * all_heads",
-        "(3 * width + hidden) * all_heads",
+        "(2 * matched + hidden + width) * all_heads + 2 * length * all_heads",
+        "(2 * matched + hidden + width) * all_heads",
         ("test_prices_are_what_torch_counts", "test_a_price_by_hand"),
     ),
 )
