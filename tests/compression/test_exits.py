@@ -76,6 +76,9 @@ def test_exits_taken_by_hand():
     logits = torch.stack([torch.where(said == 1, 1 - sure, sure), torch.where(said == 1, sure, 1 - sure)], -1).log()
     assert taken_exits(logits, Criterion("patience", 1)).tolist() == [1, 1, 3]
     assert taken_exits(logits, Criterion("patience", 2)).tolist() == [3, 2, 3]
+    # Two that agree and two that agree on another class are no three in a row.
+    broken = torch.nn.functional.one_hot(T([[0], [0], [1], [1], [0]]), 2).float()
+    assert taken_exits(broken, Criterion("patience", 2)).tolist() == [4]
     assert taken_exits(logits, Criterion("confidence", 0.95)).tolist() == [2, 2, 2]
     assert taken_exits(logits, Criterion("confidence", 0.9)).tolist() == [0, 0, 0]
     assert taken_exits(logits, Criterion("entropy", 0.05)).tolist() == [3, 3, 3]

@@ -120,7 +120,7 @@ COMPRESSION: tuple[Fault, ...] = (
         "The search forgets what a look at an exit costs.",
         "cost = average + float(looks_K[taken_B].mean())",
         "cost = average",
-        ("test_calibration_finds_what_a_search_over_everything_does", "test_exits_that_do_not_pay_are_dropped"),
+        ("test_exits_that_do_not_pay_are_dropped",),
     ),
     Fault(
         "last-look-costs",
