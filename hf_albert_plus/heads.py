@@ -28,6 +28,11 @@ def is_classifier(config: "PreTrainedConfig") -> bool:
     return architecture_of(config).endswith("ForSequenceClassification")
 
 
+def is_tagger(config: "PreTrainedConfig") -> bool:
+    """Whether a model was saved with a head that classifies tokens."""
+    return architecture_of(config).endswith("ForTokenClassification")
+
+
 def head_of(architecture: str, *, option: str) -> str:
     """Suffix of an architecture's name: `BertForMaskedLM` -> `ForMaskedLM`.
 

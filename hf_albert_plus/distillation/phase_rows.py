@@ -9,7 +9,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InvalidInput
-from ..pretraining.masking import IGNORED, Masking
+from ..model_inputs import IGNORED
+from ..pretraining.masking import Masking
 from ..records.files import check_input_file
 from ..tasks.own_data import more_texts
 from ..tasks.rows import encode

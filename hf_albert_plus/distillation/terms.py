@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..pretraining.masking import IGNORED
+from ..model_inputs import IGNORED
 from . import losses
 from .capture import Capture, Need
 

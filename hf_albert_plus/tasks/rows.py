@@ -11,6 +11,7 @@ from ..checkpoints import open_tokenizer
 from ..errors import InvalidInput, first_line
 from ..model_inputs import longest_input, reads_token_types
 from .task import Task
+from .word_pieces import encode_words
 
 if TYPE_CHECKING:
     import pyarrow
@@ -200,13 +201,25 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
     return tokenizer
 
 
+def texts_of(rows: "Dataset", task: Task) -> list[tuple[str, ...]]:
+    """The text, or the two, of every row; words with blanks between them."""
+    columns = [rows[column] for column in task.columns]
+    if task.has_tags:
+        return [(" ".join(words),) for words in columns[0]]
+    return list(zip(*columns, strict=True))
+
+
 def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *, max_length: int) -> "Dataset":
-    """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`. Padding is the batch's
-    business."""
+    """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`; rows of tagged words also with
+    `first_pieces` (see `encode_words`). Padding is the batch's business."""
 
     def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        encoded = dict(tokenizer(*(batch[column] for column in task.columns), truncation=True, max_length=max_length))
-        encoded["labels"] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
+        columns = [batch[column] for column in task.columns]
+        if task.has_tags:
+            encoded = encode_words(*columns, batch["label"], tokenizer, max_length=max_length)
+        else:
+            encoded = dict(tokenizer(*columns, truncation=True, max_length=max_length))
+            encoded["labels"] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
         encoded["length"] = [len(ids) for ids in encoded["input_ids"]]
         return encoded
 
