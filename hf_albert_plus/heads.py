@@ -7,6 +7,8 @@ from .errors import InvalidInput
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+    from .tasks.task import Task
+
 HEADS = (
     "Model",
     "ForPreTraining",
@@ -31,6 +33,16 @@ def is_classifier(config: "PreTrainedConfig") -> bool:
 def is_tagger(config: "PreTrainedConfig") -> bool:
     """Whether a model was saved with a head that classifies tokens."""
     return architecture_of(config).endswith("ForTokenClassification")
+
+
+def gives_labels(config: "PreTrainedConfig") -> bool:
+    """Whether a model was saved with a head that classifies, whatever it classifies."""
+    return is_classifier(config) or is_tagger(config)
+
+
+def answers(config: "PreTrainedConfig", task: "Task") -> bool:
+    """Whether a model was saved with the head that a task asks for."""
+    return architecture_of(config).endswith(task.head)
 
 
 def head_of(architecture: str, *, option: str) -> str:

@@ -15,7 +15,8 @@ from hf_albert_plus.eval.floor.linear import fits
 from hf_albert_plus.eval.measured_documents import FLOOR, BatchingPace, ScoredRow, ScoredRun, to_json
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers
-from hf_albert_plus.eval.scoring import SCORES, details_of, rounded_logits, scored_row, scores_document
+from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
+from hf_albert_plus.eval.scoring import SCORES, scored_row, scores_document
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.progress import track
@@ -116,6 +117,6 @@ def _scored(
         file_bytes=sum(file.stat().st_size for file in directory.iterdir()),
         predictions=as_numbers(predicted, task),
         logits=None if kept is None else kept.tolist(),
-        **details_of(predicted, labels, task, probabilities=rule.scores(logits) if rule.decides else None),
+        **details_of(predicted, labels, task, probabilities=probabilities_of(logits, task, rule=rule)),
     )
     return scored_row([run], labels, task, row_name, label=classifier.kind, name=classifier.kind, runtime=FLOOR)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_classifier
 from ..config_files import load_config
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..records.record import CHECKPOINTS
 from ..tasks.own_data import more_texts
 from ..tasks.splits import load_split
@@ -54,7 +54,7 @@ class Materials:
     @cached_property
     def teacher(self) -> Any:
         """The task's classifier; where there is no task, or a column has the answers, the encoder under a head that is not kept."""
-        has_head = is_classifier(load_config(self.teacher_source, option="--teacher"))
+        has_head = gives_labels(load_config(self.teacher_source, option="--teacher"))
         if self.task is not None:
             new_head = None if self.method.soft_labels is None else self.task
         else:

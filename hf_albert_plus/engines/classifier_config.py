@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
-from ..heads import architecture_of, is_classifier
+from ..heads import architecture_of, is_classifier, is_tagger
 from ..model_inputs import longest_input
-from .text_answers import AnswerRule
+from .text_answers import TAGGING, AnswerRule
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -23,7 +23,9 @@ def labels_of(config: Any) -> tuple[str, ...]:
 
 
 def problem_type_of(config: Any) -> str:
-    """A classifier's problem type: the config's own where it names one, else what transformers takes it for."""
+    """A classifier's problem type: the config's own where it names one, else what transformers takes it for. One of tokens has its own."""
+    if is_tagger(config):
+        return TAGGING
     if config.problem_type is not None:
         return str(config.problem_type)
     return "regression" if config.num_labels == 1 else "single_label_classification"

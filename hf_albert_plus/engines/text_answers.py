@@ -10,6 +10,8 @@ from typing import Literal
 import numpy
 from typing_extensions import TypedDict
 
+# The problem type of a model that gives each token a label; transformers has no name for it.
+TAGGING = "token_classification"
 # A text, or a pair of them that are read together.
 Text = str | tuple[str, str]
 # How many labels an answer has: so many, the best ones; None for all; or those that the classifier gives the text.
@@ -32,7 +34,8 @@ class AnswerRule:
     Attributes:
         labels: their names, in the order of the logits.
         problem_type: `single_label_classification`, whose answer is the best label; `multi_label_classification`, whose answer is every
-            label that reaches its threshold, or none; or `regression`, whose values are no scores of labels.
+            label that reaches its threshold, or none; `regression`, whose values are no scores of labels; or `token_classification`, which
+            has the best label of each token.
         thresholds: of several labels, the probability from which each is given; empty otherwise.
     """
 
@@ -56,12 +59,17 @@ class AnswerRule:
         return self.problem_type == "regression" and len(self.labels) == 1
 
     @property
+    def is_by_token(self) -> bool:
+        """Whether each token has an answer, not the text."""
+        return self.problem_type == TAGGING
+
+    @property
     def decides(self) -> bool:
         """Whether labels are given at all: a regression gives none."""
         return self.problem_type != "regression"
 
     def scores(self, logits: numpy.ndarray) -> numpy.ndarray:
-        """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[n, C]`."""
+        """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[…, C]`."""
         if not self.decides:
             return logits
         wide = logits.astype(numpy.float64)

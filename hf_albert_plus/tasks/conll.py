@@ -48,5 +48,8 @@ def read_conll(text: str, path: Path) -> "pyarrow.Table":
     kept = [sentence for sentence in sentences if sentence[0]]
     lists = pyarrow.list_(pyarrow.string())
     return pyarrow.table(
-        {WORDS: pyarrow.array([words for words, _ in kept], lists), TAGS: pyarrow.array([tags for _, tags in kept], lists)}
+        {
+            WORDS: pyarrow.array([words for words, _ in kept], lists),
+            TAGS: pyarrow.array([tags for _, tags in kept], lists),
+        }
     )

@@ -1,16 +1,16 @@
-"""Fine-tuning an encoder on one GLUE task: a model directory and data in, a classifier directory out."""
+"""Fine-tuning an encoder on one task: a model directory and data in, a classifier directory out."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
+from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, TrainerCallback, set_seed
 
 from ..checkpoints import check_trainable
 from ..config_files import load_config
 from ..conversion.sentence_encoders import open_for_task
 from ..conversion.settings import Pooling
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..records import processes
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
@@ -39,6 +39,11 @@ def task_rows(
     return tokenizer, encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
 
 
+def _collator(tokenizer: Any, task: Task) -> Any:
+    """What makes batches of encoded rows: labels are padded as their tokens are, where these have some."""
+    return (DataCollatorForTokenClassification if task.has_tags else DataCollatorWithPadding)(tokenizer)
+
+
 def fit(
     classifier: Any,
     model: str,
@@ -55,14 +60,14 @@ def fit(
     """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer. A head with a rate of its own is a
     new one."""
     tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
-    answers = is_classifier(load_config(model, option="--model"))
+    answers = gives_labels(load_config(model, option="--model"))
     if head_learning_rate is not None:
         start_at_priors(classifier, rows["labels"][:], task)
     with standard_units(classifier, rows, task=task, answers=answers) as learned:
         result = train(
             classifier,
             rows=learned,
-            collator=DataCollatorWithPadding(tokenizer),
+            collator=_collator(tokenizer, task),
             settings=settings,
             checkpoints=directory / CHECKPOINTS,
             description=description,
@@ -92,13 +97,14 @@ def finetune(
     """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
 
     Args:
-        model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens.
+        model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens, or AutoModelForTokenClassification
+            for a task of tags.
         data: folder or Hub id in the layout of nyu-mll/glue.
         output: the directory to make: model, tokenizer, record.json.
         pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
         head_learning_rate: peak of a new head. By default 1e-3 for data of one's own, and the encoder's for a benchmark.
     """
-    is_new = not is_classifier(load_config(model, option="--model"))
+    is_new = not gives_labels(load_config(model, option="--model"))
     of_head = head_rate(task, chosen=head_learning_rate, learning_rate=settings.learning_rate, is_new=is_new)
 
     def work(directory: Path) -> dict[str, Any]:

@@ -44,7 +44,9 @@ def written(directory, form):
         return directory / "my.parquet"
     if form.startswith("conll"):
         separator = "\t" if "tabs" in form else " "
-        return as_conll(directory / "my.conll", SENTENCES, separator=separator, middle=("NN", "I-NP") if "four" in form else ())
+        return as_conll(
+            directory / "my.conll", SENTENCES, separator=separator, middle=("NN", "I-NP") if "four" in form else ()
+        )
     rows = Dataset.from_dict({"tokens": words, "tags": tags})
     rows.cast_column("tags", List(ClassLabel(names=list(NAMES)))).save_to_disk(directory / "my")
     return directory / "my"
@@ -75,7 +77,8 @@ def test_rows_written_back_are_read_again_as_they_were(tmp_path):
 def test_intents_are_found_beside_tags_and_tags_where_they_are_named(tmp_path):
     path = tmp_path / "my.jsonl"
     rows = [
-        {"tokens": words, "slots": tags, "intent": ("go", "stay")[place % 2]} for place, (words, tags) in enumerate(SENTENCES)
+        {"tokens": words, "slots": tags, "intent": ("go", "stay")[place % 2]}
+        for place, (words, tags) in enumerate(SENTENCES)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert find_task(str(path)).kind == "classes"
@@ -191,7 +194,8 @@ def test_texts_that_are_no_lists_of_words_have_no_tags(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("a O\nb\n", r"in as many columns as the others \(2\), got 1 in line 2: 'b'"), ("a\nb\n", "got 1 in line 1")]
+    ("content", "said"),
+    [("a O\nb\n", r"in as many columns as the others \(2\), got 1 in line 2: 'b'"), ("a\nb\n", "got 1 in line 1")],
 )
 def test_a_line_without_its_tag_is_named(tmp_path, content, said):
     (tmp_path / "my.conll").write_text(content)
