@@ -77,6 +77,12 @@ def check_answers(
             got=f"--method {method.name} with {', '.join(phase.name for phase in phases)}" + ("" if data else ", and no --data"),
             repair="use --method kd and --data",
         )  # fmt: skip
+    if task.has_tags:
+        raise InvalidInput(
+            f"{option} is for tasks with an answer to each text",
+            got=f"{task.name}, which has a tag for each word",
+            repair="leave it out, and let --teacher answer the words of --data",
+        )
     if method.soft_labels is None:
         _texts(task, method)
         return True
