@@ -137,7 +137,11 @@ class Tokenizers:
                 f"the phase {phase.name} of {method} compares token by token: student and teacher must have one vocabulary",
                 got=f"{len(self.rows)} and {len(self.of(phase))} tokens",
                 repair="use a student of that teacher's vocabulary"
-                + ("" if task is not None and task.has_tags else ", or a method that reads predictions alone, such as kd"),
+                + (
+                    ""
+                    if task is not None and task.has_tags
+                    else ", or a method that reads predictions alone, such as kd"
+                ),
             )
         if phase.masks_words and self.rows.mask_token_id is None:
             raise InvalidInput(

@@ -121,7 +121,9 @@ def test_answers_of_others_are_refused(data, teacher, tmp_path):
 def test_a_teacher_of_texts_is_refused(data, tokenizer_dir, tmp_path):
     task = find_task(str(data))
     texts = make_model(tmp_path / "texts", tokenizer_dir, AlbertPlusForSequenceClassification, task)
-    with pytest.raises(InvalidInput, match="must be a classifier of words with the 6 labels .*, AlbertPlusForSequenceC"):
+    with pytest.raises(
+        InvalidInput, match="must be a classifier of words with the 6 labels .*, AlbertPlusForSequenceC"
+    ):
         run(texts, data, tmp_path / "student", "kd")
 
 
@@ -129,7 +131,9 @@ def test_a_student_of_other_words_is_refused(data, teacher, tokenizer_dir, tmp_p
     """Soft tags are compared token by token, whatever the method."""
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     other = tokenizer.train_new_from_iterator([" ".join(words) for words, _ in tagged_sentences(40)], vocab_size=120)
-    AlbertPlusForTokenClassification(small_config(vocab_size=len(other), num_labels=6)).save_pretrained(tmp_path / "own")
+    AlbertPlusForTokenClassification(small_config(vocab_size=len(other), num_labels=6)).save_pretrained(
+        tmp_path / "own"
+    )
     other.save_pretrained(tmp_path / "own")
     with pytest.raises(InvalidInput, match="compares token by token"):
         run(teacher, data, tmp_path / "student", "kd", student=str(tmp_path / "own"))

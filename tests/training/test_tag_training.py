@@ -59,11 +59,15 @@ def test_a_tagger_is_scored_as_transformers_and_seqeval_have_it(data, tagger):
     assert [model.config.id2label[number] for number in range(model.num_labels)] == list(task.labels)
     said, held = [], []
     for words, tags in tagged_sentences(24, seed=1):
-        encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=SETTINGS.max_length, return_tensors="pt")
+        encoded = tokenizer(
+            words, is_split_into_words=True, truncation=True, max_length=SETTINGS.max_length, return_tensors="pt"
+        )
         with torch.no_grad():
             best = model.eval()(**encoded).logits[0].argmax(dim=-1).tolist()
         word_ids = encoded.word_ids()
-        seen = {word: model.config.id2label[best[word_ids.index(word)]] for word in range(len(words)) if word in word_ids}
+        seen = {
+            word: model.config.id2label[best[word_ids.index(word)]] for word in range(len(words)) if word in word_ids
+        }
         said.append([seen.get(word, "O") for word in range(len(words))])
         held.append(tags)
     expected = 100 * seqeval.metrics.f1_score(held, said, mode="strict", scheme=IOB2)
@@ -72,7 +76,9 @@ def test_a_tagger_is_scored_as_transformers_and_seqeval_have_it(data, tagger):
     (run,) = scores.rows[0].runs
     assert [[task.labels[tag] for tag in row] for row in run.predictions] == said
     assert run.metrics["entity_f1"] == pytest.approx(expected)
-    assert score_engine(Engine.load(tagger), data=str(data), task=task, max_length=SETTINGS.max_length) == pytest.approx(expected)
+    assert score_engine(
+        Engine.load(tagger), data=str(data), task=task, max_length=SETTINGS.max_length
+    ) == pytest.approx(expected)
     assert sum(each.answers for each in run.reliability.bins) == sum(map(len, held))
 
 
@@ -86,7 +92,9 @@ def test_the_record_says_what_was_in_the_data(tagger):
 def test_a_trained_tagger_learns_on(data, tagger, tmp_path):
     task = find_task(str(data))
     finetune(str(tagger), data=str(data), task=task, output=tmp_path / "on", settings=TrainSettings(epochs=0.1, batch_size=8, learning_rate=1e-9, max_length=24, precision="fp32"))  # fmt: skip
-    one, other = (AutoModelForTokenClassification.from_pretrained(path).state_dict() for path in (tagger, tmp_path / "on"))
+    one, other = (
+        AutoModelForTokenClassification.from_pretrained(path).state_dict() for path in (tagger, tmp_path / "on")
+    )
     for name, value in one.items():
         torch.testing.assert_close(other[name], value, atol=1e-6, rtol=0)
 
@@ -107,7 +115,9 @@ def test_what_cannot_start_a_tagger_is_refused(data, encoder, tokenizer_dir, tmp
     texts = AlbertPlusForSequenceClassification(small_config(num_labels=task.num_labels))
     texts.save_pretrained(tmp_path / "texts")
     AutoTokenizer.from_pretrained(tokenizer_dir).save_pretrained(tmp_path / "texts")
-    with pytest.raises(InvalidInput, match="a model that gives each word a label, got AlbertPlusForSequenceClassification"):
+    with pytest.raises(
+        InvalidInput, match="a model that gives each word a label, got AlbertPlusForSequenceClassification"
+    ):
         finetune(str(tmp_path / "texts"), data=str(data), task=task, output=tmp_path / "out", settings=SETTINGS)
     with pytest.raises(InvalidInput, match="--pooling says what of a text one answer is read by"):
         finetune(str(encoder), data=str(data), task=task, output=tmp_path / "out", settings=SETTINGS, pooling="mean")
