@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
-from ..heads import architecture_of, is_classifier, is_tagger
+from ..heads import architecture_of, gives_labels, is_tagger
 from ..model_inputs import longest_input
 from .text_answers import TAGGING, AnswerRule
 
@@ -98,9 +98,9 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
     Raises:
         InvalidInput: no classifier, or one with fewer positions.
     """
-    if not is_classifier(config):
+    if not gives_labels(config):
         raise InvalidInput(
-            "texts are classified by sequence classifiers",
+            "texts are classified by sequence classifiers, and their words by token classifiers",
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )

@@ -5,10 +5,13 @@ n texts, C labels.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy
 from typing_extensions import TypedDict
+
+from ..tasks.tag_schemes import TagScheme
+from ..tasks.word_pieces import Span
 
 # The problem type of a model that gives each token a label; transformers has no name for it.
 TAGGING = "token_classification"
@@ -125,12 +128,14 @@ class ClassifierFacts:
         rule: how its logits become answers.
         inputs: names of the tensors that it reads.
         max_length: tokens of a text that it takes.
+        scheme: of a tagger, how its tags say where entities begin and end.
     """
 
     rule: AnswerRule
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
+    scheme: TagScheme | None = None
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,13 @@ class TextAnswers:
     """What a classifier says of texts, in their order.
 
     Attributes:
-        logits: `[n, C]`, fp32.
+        logits: `[n, C]`, fp32; of a tagger a list of `[tokens, C]`.
         tokens: how many each text was computed with.
         truncated: which texts were cut.
+        offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
     """
 
-    logits: numpy.ndarray
+    logits: Any
     tokens: list[int]
     truncated: list[bool]
+    offsets: Sequence[Sequence[Span]] = ()

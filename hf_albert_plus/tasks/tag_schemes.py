@@ -52,6 +52,17 @@ def entity_labels(tags: Iterable[str], scheme: TagScheme) -> list[str]:
     return sorted(set(inside) if scheme == "runs" else {tag[2:] for tag in inside})
 
 
+def scheme_of_labels(labels: Sequence[str]) -> TagScheme:
+    """The scheme that the names of a tagger's labels tell, where nobody says it: B and I alone are taken for IOB2."""
+    inside = [label for label in labels if label != OUTSIDE]
+    if not all(_PREFIXED.fullmatch(label) for label in inside):
+        return "runs" if OUTSIDE in labels else "plain"
+    letters = {label[0] for label in inside}
+    if letters <= {"B", "I"}:
+        return "IOB2" if "B" in letters else "IOB1"
+    return "BILOU" if letters & {"L", "U"} else "IOBES"
+
+
 def find_scheme(sentences: Sequence[Sequence[str]], *, where: str) -> TagScheme:
     """The scheme that the tags of training rows are written in.
 

@@ -10,32 +10,13 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer, pipelin
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.invariance import BatchEffect
 from hf_albert_plus.engines.parity import TOLERANCES
+from hf_albert_plus.engines.text_classifier import TextClassifier
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.stage import export
-from hf_albert_plus.modeling_albert_plus import AlbertPlusForTokenClassification
-from tests.support.small_models import randomise, small_config
+from tests.support.taggers import TEXTS, make_tagger
 
-TEXTS = ["the doctor found the car in the garden last week .", "e\u0301te\u0301 Zürich 👩‍👩‍👧", "no", "a , b"]
-TAGS = ("O", "B-who", "I-who", "B-what", "I-what")
 RUNTIMES = ["torch", "onnx", "onnx-int8", *(["openvino"] if importlib.util.find_spec("openvino") else [])]
 STRATEGIES = ("none", "simple", "first", "average", "max")
-
-
-def make_tagger(directory, tokenizer_dir):
-    """A tagger whose tags differ from token to token."""
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    names = {"id2label": dict(enumerate(TAGS)), "label2id": {name: number for number, name in enumerate(TAGS)}}
-    model = randomise(
-        AlbertPlusForTokenClassification(small_config(vocab_size=len(tokenizer), num_hidden_layers=2, **names))
-    )
-    with torch.no_grad():
-        encoded = tokenizer(TEXTS, padding=True, return_tensors="pt")
-        logits = model(**encoded).logits[encoded["attention_mask"].bool()]
-        sizes = 3 / logits.std(dim=0)
-        model.classifier.weight.mul_(sizes[:, None])
-        model.classifier.bias.sub_(logits.mean(dim=0)).mul_(sizes)
-    model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +55,19 @@ def test_int8_answers_the_same_in_any_batch(exported):
     for place, text in enumerate(TEXTS):
         alone = engine(**tokenizer(text, return_tensors="pt")).logits[0]
         torch.testing.assert_close(together[place, : len(alone)], alone, atol=1e-3, rtol=1e-3)
+
+
+def test_words_are_tagged_alike_with_and_without_transformers(exported):
+    """In torch, tokenised by transformers, and as a graph, tokenised by the tokenizers library alone."""
+    one, other = (TextClassifier(exported, runtime, cores=1, max_length=None) for runtime in ("torch", "onnx"))
+    assert (type(one.engine).__name__, type(other.engine).__name__) == ("AlbertPlusForTokenClassification", "PlainOnnx")
+    for ours, theirs in zip(one.tag(TEXTS), other.tag(TEXTS), strict=True):
+        assert [{**word, "score": 0} for word in ours.words] == [{**word, "score": 0} for word in theirs.words]
+        scores = [word["score"] for word in theirs.words]
+        assert [word["score"] for word in ours.words] == pytest.approx(scores, abs=TOLERANCES["fp32"])
+    assert one.tag([["the", "doctor"]])[0].words == one.tag(["the doctor"])[0].words
+    with pytest.raises(InvalidInput, match=r"a tagger answers words, not texts"):
+        one.classify(TEXTS)
 
 
 def test_changed_tags_are_counted_by_token():
