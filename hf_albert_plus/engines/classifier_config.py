@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_tagger
 from ..model_inputs import longest_input
+from ..tasks.tag_schemes import scheme_of_labels
 from .text_answers import TAGGING, AnswerRule
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ def problem_type_of(config: Any) -> str:
 
 
 def answer_rule_of(config: Any) -> AnswerRule:
-    """How a classifier's logits become answers.
+    """How a classifier's logits become answers; of a tagger by the scheme that the names of its labels tell.
 
     Raises:
         InvalidInput: thresholds that do not fit.
     """
-    return AnswerRule(labels_of(config), problem_type_of(config), label_thresholds_of(config))
+    labels = labels_of(config)
+    scheme = scheme_of_labels(labels) if is_tagger(config) else "plain"
+    return AnswerRule(labels, problem_type_of(config), label_thresholds_of(config), scheme)
 
 
 def label_thresholds_of(config: Any) -> tuple[float, ...]:

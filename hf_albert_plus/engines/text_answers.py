@@ -40,11 +40,13 @@ class AnswerRule:
             label that reaches its threshold, or none; `regression`, whose values are no scores of labels; or `token_classification`, which
             has the best label of each token.
         thresholds: of several labels, the probability from which each is given; empty otherwise.
+        scheme: of tags, how they say where entities begin and end.
     """
 
     labels: tuple[str, ...]
     problem_type: str
     thresholds: tuple[float, ...] = ()
+    scheme: TagScheme = "plain"
 
     @property
     def has_best(self) -> bool:
@@ -128,14 +130,12 @@ class ClassifierFacts:
         rule: how its logits become answers.
         inputs: names of the tensors that it reads.
         max_length: tokens of a text that it takes.
-        scheme: of a tagger, how its tags say where entities begin and end.
     """
 
     rule: AnswerRule
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
-    scheme: TagScheme | None = None
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,21 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ..errors import InvalidInput, first_line, need
-from ..heads import is_tagger
-from ..tasks.tag_schemes import TagScheme, scheme_of_labels
 from ..tasks.word_pieces import joined
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
-from .classifier_config import answer_rule_of, characters_read, labels_of, length_taken
+from .classifier_config import answer_rule_of, characters_read, length_taken
 from .padding import OFFSETS, Ids
 from .plain_onnx import PlainOnnx, open_plain
 from .runtime_files import check_hashes, engine_file
-from .text_answers import ClassifierFacts, LabelScore, Text, TextAnswers, TopK
+from .text_answers import AnswerRule, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 from .text_tokens import open_text_tokens
 from .text_words import TaggedText, tagged_texts, words_of
 
@@ -78,11 +76,10 @@ class TextClassifier:
         self.engine = _open_engine(directory, chosen, threads=shares.threads)
         config: Any = self.engine.config
         self.facts = ClassifierFacts(
-            rule=answer_rule_of(config),
+            rule=_rule(directory, config),
             inputs=self.engine.inputs,
             max_length=length_taken(config, directory, max_length=max_length),
             runtime=runtime,
-            scheme=_scheme(directory, labels_of(config)) if is_tagger(config) else None,
         )
         self.characters = characters_read(self.facts.max_length)
         self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length)
@@ -123,7 +120,7 @@ class TextClassifier:
         if not texts:
             return []
         read = [(text, words_of(text)) if isinstance(text, str) else joined(text) for text in texts]
-        return tagged_texts(read, self.answer([text for text, _ in read]), self.facts)
+        return tagged_texts(read, self.answer([text for text, _ in read]), self.facts.rule)
 
     def answer(self, texts: Sequence[Text], *, token_budget: int = TOKEN_BUDGET) -> TextAnswers:
         """Logits of at least one text, computed in batches of similar lengths.
@@ -258,12 +255,15 @@ def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine 
     return Engine.load(directory, runtime.name, threads=threads, verify=False)
 
 
-def _scheme(directory: Path, labels: Sequence[str]) -> TagScheme:
-    """The scheme of a tagger's tags: its task's, or what their names tell."""
+def _rule(directory: Path, config: Any) -> AnswerRule:
+    """How a model's logits become answers; tags have the scheme of the task that they were learned of, where it is known."""
+    rule = answer_rule_of(config)
+    if not rule.is_by_token:
+        return rule
     from ..tasks.task_file import read_task
 
     task = read_task(directory)
-    return scheme_of_labels(labels) if task is None or task.tag_scheme is None else task.tag_scheme
+    return rule if task is None or task.tag_scheme is None else replace(rule, scheme=task.tag_scheme)
 
 
 def _shortened(text: Text, characters: int) -> Text:

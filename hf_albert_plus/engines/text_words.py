@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from ..tasks.tag_schemes import entities
 from ..tasks.word_pieces import UNSEEN, Span, first_pieces
-from .text_answers import ClassifierFacts, TextAnswers
+from .text_answers import AnswerRule, TextAnswers
 
 
 class TaggedWord(TypedDict):
@@ -71,7 +71,7 @@ def words_of(text: str) -> list[Span]:
 
 
 def tagged_texts(
-    texts: Sequence[tuple[str, Sequence[Span]]], answers: TextAnswers, facts: ClassifierFacts
+    texts: Sequence[tuple[str, Sequence[Span]]], answers: TextAnswers, rule: AnswerRule
 ) -> list[TaggedText]:
     """The tags of texts' words by what a tagger says of their tokens: a word has what its first piece has.
 
@@ -79,23 +79,19 @@ def tagged_texts(
         texts: each with the characters of its words.
     """
     rows = zip(texts, answers.logits, answers.offsets, strict=True)
-    return [
-        _tagged(text, spans, offsets, facts.rule.scores(logits_SC), facts) for (text, spans), logits_SC, offsets in rows
-    ]
+    return [_tagged(text, spans, offsets, rule.scores(logits_SC), rule) for (text, spans), logits_SC, offsets in rows]
 
 
 def _tagged(
-    text: str, spans: Sequence[Span], offsets: Sequence[Span], scores_SC: numpy.ndarray, facts: ClassifierFacts
+    text: str, spans: Sequence[Span], offsets: Sequence[Span], scores_SC: numpy.ndarray, rule: AnswerRule
 ) -> TaggedText:
     words: list[TaggedWord] = []
     for (start, end), piece in zip(spans, first_pieces(text, offsets, spans), strict=True):
         best = 0 if piece == UNSEEN else int(scores_SC[piece].argmax())
         score = None if piece == UNSEEN else float(scores_SC[piece, best])
-        words.append(
-            {"word": text[start:end], "start": start, "end": end, "tag": facts.rule.labels[best], "score": score}
-        )
+        words.append({"word": text[start:end], "start": start, "end": end, "tag": rule.labels[best], "score": score})
     found: list[TaggedEntity] = []
-    for each in entities([word["tag"] for word in words], facts.scheme or "plain"):
+    for each in entities([word["tag"] for word in words], rule.scheme):
         members = words[each.start : each.end]
         start, end = members[0]["start"], members[-1]["end"]
         mean = sum(word["score"] or 0.0 for word in members) / len(members)

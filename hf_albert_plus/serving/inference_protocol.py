@@ -215,7 +215,7 @@ def metadata_of(
             "labels": list(rule.labels),
             "problem_type": rule.problem_type,
             **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
-            **({"tag_scheme": facts.scheme} if rule.is_by_token else {}),
+            **({"tag_scheme": rule.scheme} if rule.is_by_token else {}),
             "max_length": facts.max_length,
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },

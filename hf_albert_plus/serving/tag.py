@@ -6,7 +6,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..engines.text_answers import ClassifierFacts, TextAnswers
+from ..engines.text_answers import AnswerRule, TextAnswers
 from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_of
 from ..tasks.word_pieces import Span, joined
 from .json_problems import refusal_of
@@ -78,9 +78,9 @@ def read_tag(body: bytes) -> TagRequest:
         raise refusal_of(error, body, forms=_FORMS) from None
 
 
-def tags_of(texts: list[tuple[str, list[Span]]], answers: TextAnswers, facts: ClassifierFacts) -> list[dict[str, Any]]:
+def tags_of(texts: list[tuple[str, list[Span]]], answers: TextAnswers, rule: AnswerRule) -> list[dict[str, Any]]:
     """The words and entities of every text, each with the fields of `Tags`."""
-    said = zip(tagged_texts(texts, answers, facts), answers.tokens, answers.truncated, strict=True)
+    said = zip(tagged_texts(texts, answers, rule), answers.tokens, answers.truncated, strict=True)
     return [
         {"words": tagged.words, "entities": tagged.entities, "tokens": tokens, "truncated": truncated}
         for tagged, tokens, truncated in said
@@ -93,8 +93,8 @@ def tag_routes(service: Service) -> list[ByItself]:
     async def tag(request: Request) -> Response:
         asked = read_tag(await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        facts = chosen.model.facts
-        if not facts.rule.is_by_token:
+        rule = chosen.model.facts.rule
+        if not rule.is_by_token:
             raise Unusable(f"{chosen.name} answers texts, and tags no words: ask /classify")
         texts = asked.texts()
         most = service.settings.max_items
@@ -102,7 +102,7 @@ def tag_routes(service: Service) -> list[ByItself]:
             raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
         call = chosen.model.classify([text for text, _ in texts], truncate=service.truncates(asked.truncate))
         answers = await service.in_time(call, chosen)
-        content = {"model": chosen.name, "version": str(chosen.version), "predictions": tags_of(texts, answers, facts)}
+        content = {"model": chosen.name, "version": str(chosen.version), "predictions": tags_of(texts, answers, rule)}
         return Response(orjson.dumps(content), media_type="application/json")
 
     return [ByItself("/tag", tag, methods=["POST"])]

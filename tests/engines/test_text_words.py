@@ -5,7 +5,7 @@ from random import Random
 import numpy
 import pytest
 
-from hf_albert_plus.engines.text_answers import TAGGING, AnswerRule, ClassifierFacts, TextAnswers
+from hf_albert_plus.engines.text_answers import TAGGING, AnswerRule, TextAnswers
 from hf_albert_plus.engines.text_words import tagged_texts, words_of
 from hf_albert_plus.tasks.tag_schemes import scheme_of_labels
 
@@ -47,10 +47,10 @@ def test_entities_are_words_together_with_their_characters_and_mean_score():
     text, spans = "Ann Lee, saw Bob", [(0, 3), (4, 7), (7, 8), (9, 12), (13, 16)]
     probabilities = numpy.array([[0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.9, 0.05, 0.05], [0.2, 0.7, 0.1]])
     logits = numpy.log(numpy.r_[probabilities, probabilities[:1]])
-    facts = ClassifierFacts(AnswerRule(LABELS, TAGGING), ("input_ids",), 8, "torch", "IOB2")
+    rule = AnswerRule(LABELS, TAGGING, scheme="IOB2")
     # The last word was cut off, and the fourth has two pieces.
     offsets = [(0, 3), (4, 7), (7, 8), (9, 11), (11, 12)]
-    (said,) = tagged_texts([(text, spans)], TextAnswers([logits], [5], [True], [offsets]), facts)
+    (said,) = tagged_texts([(text, spans)], TextAnswers([logits], [5], [True], [offsets]), rule)
     assert [word["tag"] for word in said.words] == ["B-who", "I-who", "O", "B-who", "O"]
     assert [word["score"] for word in said.words] == [*map(pytest.approx, (0.8, 0.6, 0.9, 0.7)), None]
     assert said.entities == [
