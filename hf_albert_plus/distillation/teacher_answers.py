@@ -9,7 +9,7 @@ from ..heads import gives_labels
 from ..tasks.own_data import has_column, more_texts
 from ..tasks.soft_labels import SOFT_LABELS, say_agreement
 from ..tasks.splits import load_split
-from ..tasks.task import Task
+from ..tasks.task import Task, check_answers_texts
 from .phases import Phase
 from .settings import DistilSettings
 
@@ -77,12 +77,7 @@ def check_answers(
             got=f"--method {method.name} with {', '.join(phase.name for phase in phases)}" + ("" if data else ", and no --data"),
             repair="use --method kd and --data",
         )  # fmt: skip
-    if task.has_tags:
-        raise InvalidInput(
-            f"{option} is for tasks with an answer to each text",
-            got=f"{task.name}, which has a tag for each word",
-            repair="leave it out, and let --teacher answer the words of --data",
-        )
+    check_answers_texts(task, what=option, repair="leave it out, and let --teacher answer the words of --data")
     if method.soft_labels is None:
         _texts(task, method)
         return True

@@ -33,6 +33,20 @@ def measures_of(kind: Kind, scheme: TagScheme | None = None) -> tuple[str, ...]:
     return _PLAIN if scheme == "plain" else MEASURES[kind]
 
 
+def check_answers_texts(task: "Task", *, what: str, repair: str) -> None:
+    """Refuses a task of tags where one answer to a text is read.
+
+    Raises:
+        InvalidInput: such a task.
+    """
+    if task.has_tags:
+        raise InvalidInput(
+            f"{what} is for tasks with an answer to each text",
+            got=f"{task.name}, which has a tag for each word",
+            repair=repair,
+        )
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """A validation split that the training data gave up, as they had none.

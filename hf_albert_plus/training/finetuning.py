@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, TrainerCallback, set_seed
+from transformers import TrainerCallback, set_seed
 
 from ..checkpoints import check_trainable
 from ..config_files import load_config
@@ -19,6 +19,7 @@ from ..tasks.rows import encode, fits_positions, load_tokenizer
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from .collators import collator_of
 from .label_thresholds import set_label_thresholds
 from .loop import TrainingResult, train
 from .new_heads import head_rate, start_at_priors
@@ -37,11 +38,6 @@ def task_rows(
     fits_positions(config, max_length)
     tokenizer = load_tokenizer(model, config)
     return tokenizer, encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
-
-
-def _collator(tokenizer: Any, task: Task) -> Any:
-    """What makes batches of encoded rows: labels are padded as their tokens are, where these have some."""
-    return (DataCollatorForTokenClassification if task.has_tags else DataCollatorWithPadding)(tokenizer)
 
 
 def fit(
@@ -67,7 +63,7 @@ def fit(
         result = train(
             classifier,
             rows=learned,
-            collator=_collator(tokenizer, task),
+            collator=collator_of(task, tokenizer),
             settings=settings,
             checkpoints=directory / CHECKPOINTS,
             description=description,

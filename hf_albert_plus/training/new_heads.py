@@ -12,8 +12,8 @@ import torch
 
 from ..errors import InvalidInput
 from ..last_layers import last_layers
-from ..model_inputs import IGNORED
 from ..tasks.task import Task
+from .collators import counted_labels
 
 # Of a new head of one's own data, where no rate is given.
 HEAD_LEARNING_RATE = 1e-3
@@ -49,11 +49,8 @@ def start_at_priors(classifier: Any, labels: Any, task: Task) -> None:
     layers = last_layers(classifier)
     if task.kind not in ("labels", "tags") or layers is None:
         return
-    if task.has_tags:
-        counted_N = numpy.concatenate([numpy.asarray(row) for row in labels])
-        given_NC = numpy.eye(task.num_labels)[counted_N[counted_N != IGNORED]]
-    else:
-        given_NC = numpy.asarray(labels, dtype=numpy.float64)
+    counted = counted_labels(labels, task)
+    given_NC = numpy.eye(task.num_labels)[counted] if task.has_tags else counted.astype(numpy.float64)
     rate_C = given_NC.mean(axis=0).clip(1 / (len(given_NC) + 1), len(given_NC) / (len(given_NC) + 1))
     for layer in layers.values():
         layer.bias.copy_(torch.from_numpy(numpy.log(rate_C if task.has_tags else rate_C / (1 - rate_C))))
