@@ -69,7 +69,7 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
             got=f"{shown(wrong)} in {path}",
             repair=_FORM,
         )
-    values = {}
+    values: dict[int, Any] = {}
     for number, (index, text) in enumerate(rows[1:], start=2):
         where = f"line {number} of {path}"
         is_number = index.isascii() and index.isdecimal() and len(index) <= 18
@@ -90,13 +90,11 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
 
 
 def _parse(text: str, task: Task, *, where: str) -> Any:
-    if task.has_several_labels or task.has_tags:
-        names = _parse_labels(text, task, where=where)
-        return (
-            [task.labels.index(name) for name in names]
-            if task.has_tags
-            else [int(name in names) for name in task.labels]
-        )
+    if task.has_several_labels:
+        given = _parse_labels(text, task, where=where)
+        return [int(name in given) for name in task.labels]
+    if task.has_tags:
+        return [task.labels.index(name) for name in _parse_labels(text, task, where=where)]
     if text in task.labels:
         return task.labels.index(text)
     try:

@@ -89,7 +89,11 @@ def bench_invariance(
     Raises:
         InvalidInput: a target that is no classifier of the task, or a server that does not start or answer.
     """
-    check_answers_texts(traffic.task, what="bench invariance", repair="read changed_predictions of the export's record, which says it of tokens")
+    check_answers_texts(
+        traffic.task,
+        what="bench invariance",
+        repair="read changed_predictions of the export's record, which says it of tokens",
+    )
     settings = settings or InvarianceSettings()
     task, cores = traffic.task, threads or physical_cores()
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))

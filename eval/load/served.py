@@ -80,7 +80,9 @@ def bench_served(
     Raises:
         InvalidInput: a server that does not start or answer, or peers for what they do not take.
     """
-    check_answers_texts(traffic.task, what="bench serve", repair="time the engine alone: albert-plus bench DIR:RUNTIME --data …")
+    check_answers_texts(
+        traffic.task, what="bench serve", repair="time the engine alone: albert-plus bench DIR:RUNTIME --data …"
+    )
     texts, clients = settings.texts, settings.clients
     way = Batching()
     engine, streams = way.load(target, threads=None)

@@ -120,7 +120,7 @@ def _tags(texts: list[str], answers: TextAnswers, rule: AnswerRule) -> dict[str,
         "words": [[word["word"] for word in each.words] for each in said],
         "tags": [[word["tag"] for word in each.words] for each in said],
         "tag_scores": [[word["score"] for word in each.words] for each in said],
-        "entities": [[{name: entity[name] for name in _ENTITY} for entity in each.entities] for each in said],
+        "entities": [each.entities for each in said],
     }
 
 

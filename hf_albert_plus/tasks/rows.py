@@ -216,7 +216,7 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
     def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
         columns = [batch[column] for column in task.columns]
         if task.has_tags:
-            encoded = encode_words(*columns, batch["label"], tokenizer, max_length=max_length)
+            encoded = encode_words(columns[0], batch["label"], tokenizer, max_length=max_length)
         else:
             encoded = dict(tokenizer(*columns, truncation=True, max_length=max_length))
             encoded["labels"] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
