@@ -30,7 +30,8 @@ from hf_albert_plus.eval.latency.timing import (
 from hf_albert_plus.eval.measured_documents import Cell
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.tasks.rows import encode, load_tokenizer, texts_of
+from hf_albert_plus.tasks.row_texts import texts_of
+from hf_albert_plus.tasks.rows import encode, load_tokenizer
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import Task
 

@@ -11,7 +11,8 @@ from torch import nn
 from ..checkpoints import load_classifier
 from ..records.record import Record, parent
 from ..records.stage import run_stage
-from ..tasks.rows import load_tokenizer, texts_of
+from ..tasks.row_texts import texts_of
+from ..tasks.rows import load_tokenizer
 from ..tasks.splits import data_parent, evaluated_splits, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import read_task, write_task

@@ -10,7 +10,7 @@ from ..config_files import load_config
 from ..heads import gives_labels
 from ..records.record import CHECKPOINTS
 from ..tasks.own_data import more_texts
-from ..tasks.rows import texts_of
+from ..tasks.row_texts import texts_of
 from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..training.settings import TrainSettings, trains_in_bf16

@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
-from .rows import encode, texts_of
+from .row_texts import texts_of
+from .rows import encode
 from .splits import evaluated_splits, load_split
 from .task import Task
 from .word_pieces import UNSEEN

@@ -14,7 +14,7 @@ from .data_settings import DataSettings
 from .division import split_off
 from .glue import TASKS
 from .labels import find_labels, read_labels, unlabelled
-from .rows import texts_of
+from .row_texts import texts_of
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .tables import (
     TEXT_SUFFIX,

@@ -201,14 +201,6 @@ def load_tokenizer(source: str | Path, config: "PreTrainedConfig") -> "PreTraine
     return tokenizer
 
 
-def texts_of(rows: "Dataset", task: Task) -> list[tuple[str, ...]]:
-    """The text, or the two, of every row; words with blanks between them."""
-    columns = [rows[column] for column in task.columns]
-    if task.has_tags:
-        return [(" ".join(words),) for words in columns[0]]
-    return list(zip(*columns, strict=True))
-
-
 def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *, max_length: int) -> "Dataset":
     """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`; rows of tagged words also with
     `first_pieces` (see `encode_words`). Padding is the batch's business."""
