@@ -22,7 +22,8 @@ HEADS = (
 
 def architecture_of(config: "PreTrainedConfig") -> str:
     """Name of the class that a model was saved as; words that no class ends with where the config has none."""
-    return (config.architectures or ["no architecture in its config"])[0]
+    named = getattr(config, "architectures", None) or ["no architecture in its config"]
+    return str(named[0])
 
 
 def is_classifier(config: "PreTrainedConfig") -> bool:
