@@ -6,9 +6,10 @@ import numpy
 from transformers import PreTrainedConfig
 
 from hf_albert_plus.engines.classifier_config import DEFAULT_THRESHOLD, label_thresholds_of, problem_type_of
-from hf_albert_plus.engines.text_answers import AnswerRule
+from hf_albert_plus.engines.text_answers import TAGGING, AnswerRule
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.tag_scores import padded_tags
 from hf_albert_plus.tasks.task import Task
 
 
@@ -25,28 +26,36 @@ def rule_for(task: Task, config: PreTrainedConfig | None = None) -> AnswerRule:
     if task.has_several_labels:
         knows = config is not None and problem_type_of(config) == task.problem_type
         thresholds = label_thresholds_of(config) if knows else (DEFAULT_THRESHOLD,) * task.num_labels
-    return AnswerRule(tuple(task.label_names), task.problem_type, thresholds)
+    return AnswerRule(tuple(task.label_names), task.problem_type or TAGGING, thresholds)
 
 
-def predictions(logits: numpy.ndarray, task: Task, *, rule: AnswerRule | None = None) -> numpy.ndarray:
+def predictions(logits: Any, task: Task, *, rule: AnswerRule | None = None) -> numpy.ndarray:
     """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`; of several labels 1 for each whose
-    probability reaches its threshold and 0 for the others, `[examples, num_labels]`.
+    probability reaches its threshold and 0 for the others, `[examples, num_labels]`; of tags, whose logits are `[words, num_labels]` for
+    each example, their ids as `padded_tags` gives them.
 
     Raises:
         InvalidInput: logits that are not finite.
     """
-    if not numpy.isfinite(logits).all():
+    if not all(numpy.isfinite(each).all() for each in logits):
         raise InvalidInput(
             "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
         )
     decide = (rule or rule_for(task)).decide
+    if task.has_tags and decide is not None:
+        return padded_tags([decide(each) for each in logits])
     return logits[:, 0].astype(float) if decide is None else decide(logits).astype(int)
 
 
-def first_metric(logits: numpy.ndarray, labels: Any, task: Task, *, rule: AnswerRule | None = None) -> float:
+def label_array(labels: Any, task: Task) -> numpy.ndarray:
+    """The labels of a split as metrics take them."""
+    return padded_tags(labels) if task.has_tags else numpy.asarray(labels)
+
+
+def first_metric(logits: Any, labels: Any, task: Task, *, rule: AnswerRule | None = None) -> float:
     """The task's score, of which more is better: points of its first metric, 0 where it is not defined. An error counts below 0, as
     scikit-learn's scorers have it."""
     predicted = predictions(logits, task, rule=rule)
-    metrics = compute_metrics(predicted, numpy.asarray(labels), task, logits=logits)
+    metrics = compute_metrics(predicted, label_array(labels, task), task, logits=None if task.has_tags else logits)
     value = float(metrics[task.metrics[0]] or 0.0)
     return -value if task.is_scored_by_error else value

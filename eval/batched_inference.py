@@ -12,7 +12,9 @@ from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, file_batches, token
 from hf_albert_plus.engines.batching import pad_rows, run_batches
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput, shown
+from hf_albert_plus.eval.tag_scores import word_logits
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.heads import is_tagger
 from hf_albert_plus.machine import physical_cores
 
 
@@ -66,11 +68,11 @@ class Outputs(NamedTuple):
     """What an engine says of rows, in their order.
 
     Attributes:
-        logits: `[examples, num_labels]`; rows in no batch have NaN.
+        logits: `[examples, num_labels]`; rows in no batch have NaN. Of tags, `[words, num_labels]` of each example in a list.
         layers: that each row ran, `[examples]`, of an engine with exits.
     """
 
-    logits: numpy.ndarray
+    logits: Any
     layers: numpy.ndarray | None
 
 
@@ -93,9 +95,7 @@ def timed_outputs(
     return first, seconds
 
 
-def predict(
-    engine: Engine, rows: list[dict[str, Any]], tokenizer: Any, batches: list[list[int]], **how: Any
-) -> numpy.ndarray:
+def predict(engine: Engine, rows: list[dict[str, Any]], tokenizer: Any, batches: list[list[int]], **how: Any) -> Any:
     """The logits of `compute`."""
     return compute(engine, rows, tokenizer, batches, **how).logits
 
@@ -118,6 +118,11 @@ def compute(
         streams=streams,
         description=description,
     )
+    if is_tagger(engine.config):
+        answered = zip(rows, outputs, strict=True)
+        return Outputs(
+            [word_logits(output["logits"].numpy(), row["first_pieces"]) for row, output in answered if output], None
+        )
     nothing = numpy.full(engine.config.num_labels or 1, numpy.nan, dtype=numpy.float32)
     logits = numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
     if not all(output and "layers" in output for output in outputs):

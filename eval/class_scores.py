@@ -6,6 +6,7 @@ from typing import Annotated
 import numpy
 from pydantic import Field
 
+from hf_albert_plus.tasks.tag_schemes import entity_labels
 from hf_albert_plus.tasks.task import Task
 
 # Pairs of classes that are named, and classes up to which every pair is counted.
@@ -52,10 +53,16 @@ def are_of(task: Task, classes: list[ClassScore] | None, found: Confusions | Non
     matrix = None if found is None else found.matrix
     named = {name for pair in (found.largest if found else ()) for name in (pair.label, pair.predicted)}
     return (
-        (classes is None or [each.label for each in classes] == list(task.labels) != [])
+        (classes is None or [each.label for each in classes] == _named_in_scores(task) != [])
         and named <= set(task.labels)
         and (matrix is None or [len(row) for row in matrix] == [task.num_labels] * task.num_labels)
     )
+
+
+def _named_in_scores(task: Task) -> list[str]:
+    """The classes that a task has scores of: its labels, or of tags the kinds of entities."""
+    scheme = task.tag_scheme or "plain"
+    return list(task.labels) if scheme == "plain" else entity_labels(task.labels, scheme)
 
 
 def class_scores(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task) -> list[ClassScore]:

@@ -8,6 +8,7 @@ import warnings
 import numpy
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.tag_scores import entity_f1, entity_precision, entity_recall, tag_accuracy, tag_counts
 from hf_albert_plus.tasks.task import ERRORS, Task
 
 
@@ -17,7 +18,8 @@ def compute_metrics(
     """The task's metrics, its score first.
 
     Args:
-        predicted: label ids, or values for regression, `[examples]`; 0 and 1 of several labels, `[examples, num_labels]`.
+        predicted: label ids, or values for regression, `[examples]`; 0 and 1 of several labels, `[examples, num_labels]`; ids of tags,
+            `[examples, words]`, as `padded_tags` gives them.
         labels: in the same form.
         logits: of several labels, `[examples, num_labels]`, by which rankings order the rows.
 
@@ -37,8 +39,21 @@ def compute_metrics(
             repair="predict the same split of the same data",
         )
     weights = numpy.ones((1, len(labels)))
+    predicted, labels = comparable(predicted, labels, task)
     values = {name: float(measured(name, predicted, logits, labels, weights)[0]) for name in task.metrics}
     return {name: value if numpy.isfinite(value) else None for name, value in values.items()}
+
+
+def comparable(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Predictions and labels as metrics take them: as they are, but for tags, of which each row is what is counted of it.
+
+    Raises:
+        InvalidInput: another number of tags than of words.
+    """
+    if not task.has_tags:
+        return predicted, labels
+    counts = tag_counts(predicted, labels, task)
+    return counts, numpy.zeros_like(counts)
 
 
 def measured(
@@ -213,6 +228,10 @@ METRICS = {
     "spearman": spearman,
     "rmse": rmse,
     "average_precision": average_precision,
+    "entity_f1": entity_f1,
+    "entity_precision": entity_precision,
+    "entity_recall": entity_recall,
+    "tag_accuracy": tag_accuracy,
 }
 # Metrics of logits, not of what is predicted by them.
 RANKINGS = frozenset({"average_precision"})

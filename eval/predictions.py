@@ -1,7 +1,6 @@
 """Prediction files in the benchmark's form (`index<TAB>prediction`), and the zip that its server takes."""
 
 import csv
-import io
 import json
 import zipfile
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.errors import InvalidInput, first_line, shown
+from hf_albert_plus.eval.tag_scores import padded_tags, unpadded
 from hf_albert_plus.records.files import check_input_file, write_text, writing
 from hf_albert_plus.tasks.glue import TASKS
 from hf_albert_plus.tasks.task import Task
@@ -24,23 +24,24 @@ def prediction_text(predicted: numpy.ndarray, task: Task, *, index: list[int] | 
     """A prediction file's text.
 
     Args:
-        predicted: label ids, or values for regression, `[examples]`; STS-B's are cut to its range from 0 to 5.
+        predicted: label ids, or values for regression, `[examples]`; STS-B's are cut to its range from 0 to 5. Of several labels and of
+            tags, as metrics take them.
         index: the rows' own numbers; their positions by default.
     """
-    lines = io.StringIO()
-    writer = csv.writer(lines, delimiter="\t", lineterminator="\n")
-    writer.writerow(_HEADER)
+    lines = ["\t".join(_HEADER)]
     for number, value in zip(index or range(len(predicted)), predicted, strict=True):
         if task.has_several_labels:
             written: object = json.dumps([task.labels[i] for i in numpy.flatnonzero(value)], ensure_ascii=False)
+        elif task.has_tags:
+            written = json.dumps([task.labels[i] for i in value if i >= 0], ensure_ascii=False)
         elif task.is_regression:
             written = f"{min(max(float(value), 0.0), 5.0):.3f}" if task.benchmark else f"{float(value):.6g}"
         elif not task.benchmark:
             written = task.labels[int(value)]
         else:
             written = task.labels[int(value)] if task.name in _NAMED else int(value)
-        writer.writerow([number, written])
-    return lines.getvalue()
+        lines.append(f"{number}\t{written}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def write_predictions(path: Path, predicted: numpy.ndarray, task: Task) -> None:
@@ -68,7 +69,7 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
             got=f"{shown(wrong)} in {path}",
             repair=_FORM,
         )
-    values = {}
+    values: dict[int, Any] = {}
     for number, (index, text) in enumerate(rows[1:], start=2):
         where = f"line {number} of {path}"
         is_number = index.isascii() and index.isdecimal() and len(index) <= 18
@@ -84,12 +85,16 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
             got=f"none for {missing} in {path}",
             repair="add it",
         )
-    return numpy.array([values[number] for number in range(len(values))])
+    rows = [values[number] for number in range(len(values))]
+    return padded_tags(rows) if task.has_tags else numpy.array(rows)
 
 
 def _parse(text: str, task: Task, *, where: str) -> Any:
     if task.has_several_labels:
-        return _parse_labels(text, task, where=where)
+        given = _parse_labels(text, task, where=where)
+        return [int(name in given) for name in task.labels]
+    if task.has_tags:
+        return [task.labels.index(name) for name in _parse_labels(text, task, where=where)]
     if text in task.labels:
         return task.labels.index(text)
     try:
@@ -104,8 +109,8 @@ def _parse(text: str, task: Task, *, where: str) -> Any:
     return value
 
 
-def _parse_labels(text: str, task: Task, *, where: str) -> list[int]:
-    """0 and 1 for each label of a list of names."""
+def _parse_labels(text: str, task: Task, *, where: str) -> list[str]:
+    """A list of names."""
     try:
         names = json.loads(text)
     except (ValueError, RecursionError):
@@ -116,7 +121,7 @@ def _parse_labels(text: str, task: Task, *, where: str) -> list[int]:
             got=f"{shown(text)} in {where}",
             repair="mend it",
         )
-    return [int(name in names) for name in task.labels]
+    return names
 
 
 def submission_files() -> dict[str, Task]:
@@ -138,7 +143,9 @@ def write_submission(path: Path, files: dict[str, str]) -> list[str]:
 
 
 def from_numbers(values: list[Any], task: Task) -> numpy.ndarray:
-    """What `as_numbers` wrote, as metrics take it."""
+    """What `as_numbers` wrote, as metrics take it; of tags also what a split has as labels."""
+    if task.has_tags:
+        return padded_tags(values)
     if not task.has_several_labels:
         return numpy.asarray(values)
     rows = numpy.zeros((len(values), task.num_labels), dtype=int)
@@ -148,7 +155,9 @@ def from_numbers(values: list[Any], task: Task) -> numpy.ndarray:
 
 
 def as_numbers(predicted: numpy.ndarray, task: Task) -> list[Any]:
-    """Predictions or labels as a document of scores holds them: label ids, values to 6 digits, or the ids of each row's labels."""
+    """Predictions or labels as a document of scores holds them: label ids, values to 6 digits, or the ids of each row's labels or tags."""
+    if task.has_tags:
+        return unpadded(predicted)
     if task.has_several_labels:
         return [numpy.flatnonzero(row).tolist() for row in predicted]
     return [round(float(value), 6) if task.is_regression else int(value) for value in predicted]

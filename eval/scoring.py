@@ -9,15 +9,13 @@ from typing import Any
 import numpy
 from transformers import PreTrainedTokenizerBase
 
-from hf_albert_plus.calibration.reliability import reliability
 from hf_albert_plus.checkpoints import check_label_order
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.answers import first_metric, predictions, rule_for
+from hf_albert_plus.eval.answers import first_metric, label_array, predictions, rule_for
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
-from hf_albert_plus.eval.class_scores import class_scores, confusions
 from hf_albert_plus.eval.measured_documents import (
     PREDICTIONS,
     BatchingPace,
@@ -27,12 +25,13 @@ from hf_albert_plus.eval.measured_documents import (
     Scores,
     to_json,
 )
-from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.metrics import comparable, compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers, from_numbers, read_predictions
 from hf_albert_plus.eval.resampling import Sample, intervals
+from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
-from hf_albert_plus.heads import architecture_of, is_classifier
+from hf_albert_plus.heads import answers, architecture_of
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.model_inputs import longest_input
 from hf_albert_plus.records.files import file_sha256, write_json
@@ -45,8 +44,6 @@ from hf_albert_plus.tasks.task import Task
 from hf_albert_plus.tasks.task_file import describe_task
 
 SCORES = "scores.json"
-# Of the logits that a document of scores holds.
-_DECIMALS = 5
 
 
 def score(
@@ -126,6 +123,7 @@ def score_targets(
     ways = tuple(dict.fromkeys(map(parse_batching, settings.batching)))
     _check_classifiers(targets, task, max_length=settings.max_length)
     splits = {row_name: load_split(data, task, split) for row_name, split in evaluated_splits(data, task).items()}
+    references = {row_name: label_array(split["label"], task) for row_name, split in splits.items()}
     runs: dict[tuple[str, str], list[ScoredRun]] = {}
     for target in targets:
         engines = {way: way.load(target, threads=threads) for way in ways}
@@ -136,10 +134,9 @@ def score_targets(
             encoded = encode(split, task, tokenizer, max_length=settings.max_length)
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
-            run = _scored_run(target, engine, outputs, seconds, numpy.asarray(encoded["labels"]), task)
+            run = _scored_run(target, engine, outputs, seconds, references[row_name], task)
             runs.setdefault((target.label, row_name), []).append(run)
     named = {target.label: target for target in reversed(targets)}
-    references = {row_name: numpy.asarray(split["label"]) for row_name, split in splits.items()}
     rows = [
         scored_row(of_label, references[row_name], task, row_name, label=label, name=named[label].name, runtime=named[label].runtime)
         for (label, row_name), of_label in runs.items()
@@ -152,9 +149,9 @@ def _check_classifiers(targets: list[Target], task: Task, *, max_length: int) ->
     configs = {target.directory: load_config(target.directory, option="a target") for target in targets}
     for directory, config in configs.items():
         architecture = architecture_of(config)
-        if not is_classifier(config):
+        if not answers(config, task):
             raise InvalidInput(
-                "a target must be a sequence classifier",
+                f"a target must be a {'token' if task.has_tags else 'sequence'} classifier",
                 got=f"{architecture} in {directory}",
                 repair="fine-tune it first (albert-plus finetune)",
             )
@@ -191,27 +188,9 @@ def _scored_run(
         architecture_sha256=architecture_hash(engine),
         predictions=as_numbers(predicted, task),
         logits=None if logits is None else logits.tolist(),
-        **details_of(predicted, labels, task, probabilities=rule.scores(outputs.logits) if rule.decides else None),
+        **details_of(predicted, labels, task, probabilities=probabilities_of(outputs.logits, task, rule=rule)),
         average_layers=None if outputs.layers is None else round(float(outputs.layers.mean()), 4),
     )
-
-
-def rounded_logits(logits: numpy.ndarray, task: Task) -> numpy.ndarray | None:
-    """The logits that a document holds, which whatever it says of them is computed of; None of a task without several labels."""
-    return logits.astype(float).round(_DECIMALS) if task.has_several_labels else None
-
-
-def details_of(
-    predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, probabilities: numpy.ndarray | None = None
-) -> dict[str, Any]:
-    """What a run of a task of one's own has of its classes and of its probabilities."""
-    if task.benchmark or task.is_regression:
-        return {}
-    return {
-        "classes": class_scores(predicted, labels, task),
-        "confusions": None if task.has_several_labels else confusions(predicted, labels, task),
-        "reliability": None if probabilities is None else reliability(probabilities, labels),
-    }
 
 
 def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -> Scores:
@@ -228,7 +207,7 @@ def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -
                 got=repr(row_name),
                 repair=f"use {' or '.join(f'{row}=FILE' for row in task.rows)}",
             )
-        labels = numpy.asarray(load_split(data, task, task.rows[row_name])["label"])
+        labels = label_array(load_split(data, task, task.rows[row_name])["label"], task)
         references[row_name] = labels
         predicted = read_predictions(path, task)
         run = ScoredRun(
@@ -266,9 +245,11 @@ def scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_nam
 def sample(runs: list[ScoredRun], labels: list[Any], task: Task) -> Sample:
     """The predictions of a row's runs, for a bootstrap; with their logits where all have some."""
     logits = [run.logits for run in runs if run.logits is not None]
+    held = from_numbers(labels, task)
+    compared = [comparable(from_numbers(run.predictions, task), held, task) for run in runs]
     return Sample(
-        numpy.array([from_numbers(run.predictions, task) for run in runs]),
-        from_numbers(labels, task),
+        numpy.array([predicted for predicted, _ in compared]),
+        compared[0][1],
         numpy.array(logits) if len(logits) == len(runs) else None,
     )
 
@@ -332,9 +313,10 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
         InvalidInput: the engine is no classifier of the task.
     """
     tokenizer = tokenizer_for(engine, task, max_length=max_length)
-    encoded = encode(load_split(data, task, next(iter(task.rows.values()))), task, tokenizer, max_length=max_length)
+    rows = load_split(data, task, next(iter(task.rows.values())))
+    encoded = encode(rows, task, tokenizer, max_length=max_length)
     logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
-    return first_metric(logits, encoded["labels"], task, rule=rule_for(task, engine.config))
+    return first_metric(logits, rows["label"], task, rule=rule_for(task, engine.config))
 
 
 def tokenizer_for(engine: Engine, task: Task, *, max_length: int) -> PreTrainedTokenizerBase:
@@ -352,7 +334,7 @@ def tokenizer_for(engine: Engine, task: Task, *, max_length: int) -> PreTrainedT
 def check_labels(engine: Engine, task: Task) -> None:
     """Refuses an engine with another number of labels than a task has."""
     architecture = architecture_of(engine.config)
-    if not is_classifier(engine.config) or engine.config.num_labels != task.num_labels:
+    if not answers(engine.config, task) or engine.config.num_labels != task.num_labels:
         raise InvalidInput(
             f"a target for {task.name} must have {task.num_labels} labels",
             got=f"{architecture} with {engine.config.num_labels} in {engine.file}",

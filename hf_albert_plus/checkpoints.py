@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from .config_files import is_our_code, load_config
 from .errors import InvalidInput, first_line
-from .heads import architecture_of, auto_class, head_of, is_classifier
+from .heads import answers, architecture_of, auto_class, gives_labels, head_of, is_tagger
 from .hub_connection import check_source
 from .records.files import SCHEME, read_json, write_json
 from .records.progress import say
@@ -168,7 +168,7 @@ def label_names_of(config: PreTrainedConfig) -> list[str]:
 def load_classifier(
     source: str | Path, *, option: str, task: Task | None = None, config: PreTrainedConfig | None = None
 ) -> PreTrainedModel:
-    """Loads a classifier in fp32.
+    """Loads a classifier of texts in fp32, or of words where the task has tags or the checkpoint gives some.
 
     Args:
         config: another config than the checkpoint's, labels included; parts that it adds start at random.
@@ -179,7 +179,16 @@ def load_classifier(
             classifier is not of the task.
     """
     saved = load_config(source, option=option)
-    has_head = is_classifier(saved)
+    if task is not None and gives_labels(saved) and not answers(saved, task):
+        raise InvalidInput(
+            f"{option} must be a bare encoder, or a model that gives each {'word' if task.has_tags else 'text'} a label",
+            got=f"{architecture_of(saved)} in {source}",
+            repair="start from the encoder it was fine-tuned from",
+        )
+    has_head = gives_labels(saved)
+    head = (
+        task.head if task is not None else "ForTokenClassification" if is_tagger(saved) else "ForSequenceClassification"
+    )
     if task is not None and has_head and saved.num_labels != task.num_labels:
         raise InvalidInput(
             f"{option} must be a bare encoder or a classifier with the {task.num_labels} labels of {task.name}",
@@ -189,7 +198,7 @@ def load_classifier(
     if task is not None and config is None:
         name_labels(saved, task)
         saved.problem_type = task.problem_type
-    model, report = from_pretrained(AutoModelForSequenceClassification, source, option=option, config=config or saved)
+    model, report = from_pretrained(auto_class(head), source, option=option, config=config or saved)
     encoder = f"{model.base_model_prefix}."
     head_may_be_new = task is not None and not has_head
     missing = sorted(

@@ -7,6 +7,8 @@ from .errors import InvalidInput
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+    from .tasks.task import Task
+
 HEADS = (
     "Model",
     "ForPreTraining",
@@ -20,12 +22,28 @@ HEADS = (
 
 def architecture_of(config: "PreTrainedConfig") -> str:
     """Name of the class that a model was saved as; words that no class ends with where the config has none."""
-    return (config.architectures or ["no architecture in its config"])[0]
+    named = getattr(config, "architectures", None) or ["no architecture in its config"]
+    return str(named[0])
 
 
 def is_classifier(config: "PreTrainedConfig") -> bool:
     """Whether a model was saved with a head that classifies whole texts."""
     return architecture_of(config).endswith("ForSequenceClassification")
+
+
+def is_tagger(config: "PreTrainedConfig") -> bool:
+    """Whether a model was saved with a head that classifies tokens."""
+    return architecture_of(config).endswith("ForTokenClassification")
+
+
+def gives_labels(config: "PreTrainedConfig") -> bool:
+    """Whether a model was saved with a head that classifies, whatever it classifies."""
+    return is_classifier(config) or is_tagger(config)
+
+
+def answers(config: "PreTrainedConfig", task: "Task") -> bool:
+    """Whether a model was saved with the head that a task asks for."""
+    return architecture_of(config).endswith(task.head)
 
 
 def head_of(architecture: str, *, option: str) -> str:

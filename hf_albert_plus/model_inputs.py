@@ -7,6 +7,8 @@ from .heads import architecture_of
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
+# The label of tokens that no loss counts.
+IGNORED = -100
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 # Architectures that count positions from past the padding token, as RoBERTa does.
 _OFFSET = {"camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "xmod"}

@@ -15,14 +15,15 @@ from hf_albert_plus.eval.floor.linear import fits
 from hf_albert_plus.eval.measured_documents import FLOOR, BatchingPace, ScoredRow, ScoredRun, to_json
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers
-from hf_albert_plus.eval.scoring import SCORES, details_of, rounded_logits, scored_row, scores_document
+from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
+from hf_albert_plus.eval.scoring import SCORES, scored_row, scores_document
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.progress import track
 from hf_albert_plus.records.record import Record, parent
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import Task, check_answers_texts
 
 # Strengths that are tried: TF-IDF has few large entries, static embeddings many small ones.
 _STRENGTHS: dict[Kind, tuple[float, ...]] = {"tf-idf": (1.0, 10.0, 100.0), "static": (0.01, 0.1, 1.0, 10.0)}
@@ -44,6 +45,7 @@ def floor(*, data: str, task: Task, output: Path, teacher: str | None = None, th
     """
     if teacher is not None and Path(teacher).is_dir() and not has_tokenizer(Path(teacher)):
         raise InvalidInput("--teacher must have its tokenizer", got=teacher, repair="save the tokenizer into it")
+    check_answers_texts(task, what="floor", repair="leave it out: the floor has classifiers of texts")
     kinds: list[Kind] = [kind for kind in KINDS if kind != "static" or teacher is not None]
 
     def work(directory: Path) -> dict[str, Any]:
@@ -116,6 +118,6 @@ def _scored(
         file_bytes=sum(file.stat().st_size for file in directory.iterdir()),
         predictions=as_numbers(predicted, task),
         logits=None if kept is None else kept.tolist(),
-        **details_of(predicted, labels, task, probabilities=rule.scores(logits) if rule.decides else None),
+        **details_of(predicted, labels, task, probabilities=probabilities_of(logits, task, rule=rule)),
     )
     return scored_row([run], labels, task, row_name, label=classifier.kind, name=classifier.kind, runtime=FLOOR)

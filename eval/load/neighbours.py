@@ -27,7 +27,7 @@ from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
 from hf_albert_plus.tasks.rows import load_tokenizer
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import Task, check_answers_texts
 
 _PIPELINE_BATCH = 32
 _LONGEST_REQUEST = 32
@@ -89,6 +89,11 @@ def bench_invariance(
     Raises:
         InvalidInput: a target that is no classifier of the task, or a server that does not start or answer.
     """
+    check_answers_texts(
+        traffic.task,
+        what="bench invariance",
+        repair="read changed_predictions of the export's record, which says it of tokens",
+    )
     settings = settings or InvarianceSettings()
     task, cores = traffic.task, threads or physical_cores()
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))

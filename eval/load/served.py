@@ -27,6 +27,7 @@ from hf_albert_plus.eval.settings import ServedSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.tasks.rows import fits_positions
+from hf_albert_plus.tasks.task import check_answers_texts
 
 BARE = "engine"
 SERVED = "served"
@@ -79,6 +80,9 @@ def bench_served(
     Raises:
         InvalidInput: a server that does not start or answer, or peers for what they do not take.
     """
+    check_answers_texts(
+        traffic.task, what="bench serve", repair="time the engine alone: albert-plus bench DIR:RUNTIME --data …"
+    )
     texts, clients = settings.texts, settings.clients
     way = Batching()
     engine, streams = way.load(target, threads=None)

@@ -30,6 +30,7 @@ from hf_albert_plus.eval.latency.timing import (
 from hf_albert_plus.eval.measured_documents import Cell
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.tasks.row_texts import texts_of
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import Task
@@ -57,8 +58,7 @@ class Traffic:
 
     def text(self, number: int) -> Text:
         """A sentence, or a pair of them."""
-        row = self.rows[number]
-        first, *second = (row[column] for column in self.task.columns)
+        ((first, *second),) = texts_of(self.rows.select([number]), self.task)
         return (first, second[0]) if second else first
 
 

@@ -227,9 +227,10 @@ def _metadata(facts: dict[str, Any]) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     data_name = facts["data_name"]
+    pipeline = "token-classification" if card_task(facts).has_tags else "text-classification"
     results = [
         EvalResult(
-            task_type="text-classification",
+            task_type=pipeline,
             dataset_type=data_name,
             dataset_name=f"{data_name} {row['task']}",
             dataset_config=facts["task"],
@@ -242,7 +243,7 @@ def _metadata(facts: dict[str, Any]) -> str:
     data = ModelCardData(
         language="en",
         library_name="transformers",
-        pipeline_tag="text-classification",
+        pipeline_tag=pipeline,
         tags=["albert-plus", "onnx"],
         datasets=[data_name] if "/" in data_name else None,
         model_name=facts["name"] if results else None,

@@ -65,7 +65,8 @@ def data_grid(facts: DataFacts) -> Grid:
     if facts.classes:
         named = [f"{one_line(name)} {count:,}" for name, count in list(facts.classes.items())[:_SHOWN]]
         more = len(facts.classes) - len(named)
-        rows.append([f"training rows of the {len(facts.classes):,} classes", ", ".join(named) + (f" and {more:,} more" if more else "")])  # fmt: skip
+        what = "training rows of the {} classes" if facts.words is None else "words of the {} tags"
+        rows.append([what.format(f"{len(facts.classes):,}"), ", ".join(named) + (f" and {more:,} more" if more else "")])  # fmt: skip
     if facts.without_label:
         rows.append(["training rows without a label", f"{facts.without_label:,}"])
     rows += [[f"empty texts in {split}", f"{count:,}"] for split, count in facts.empty_texts.items() if count]
@@ -73,6 +74,10 @@ def data_grid(facts: DataFacts) -> Grid:
         [f"rows of {split} whose text is a training row's", f"{count:,}"] for split, count in facts.repeated.items()
     ]
     rows.append(["texts with several different labels", f"{facts.contradictions:,}"])
+    if facts.words is not None:
+        rows.append(["words a row, in the mean and at most", f"{facts.words[0]:g} and {facts.words[1]:,}"])
+    if facts.cut_words is not None:
+        rows.append([f"words beyond {facts.max_length} tokens", f"{100 * facts.cut_words:.2f} %"])
     if facts.cut is not None:
         rows.append([f"texts longer than {facts.max_length} tokens", f"{100 * facts.cut:.1f} %"])
     return ["of the data", ""], rows

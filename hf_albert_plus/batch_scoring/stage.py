@@ -17,7 +17,7 @@ from ..serving.repository import ServedModel, scan
 from ..tasks.rows import load_tokenizer
 from .columns import kept_schema
 from .distribution import WorkerPool, cluster, score_parts
-from .part_files import Tally, check_part, tally_of
+from .part_files import TAG_COLUMNS, Tally, check_part, tally_of
 from .plan import Plan, PlannedPart, RunIdentity, check_same, make_plan, read_plan
 from .settings import ScoreSettings
 from .sources import find_sources
@@ -135,6 +135,8 @@ def score(
     load_tokenizer(served.directory, config)
     check_label_names(config, served.directory)
     rule = answer_rule_of(config)
+    if rule.is_by_token:
+        check_settings_of_tags(settings)
     max_length = length_taken(config, served.directory, max_length=settings.max_length)
     settings = replace(settings, max_length=max_length)
     sources = find_sources(inputs, output=output)
@@ -165,6 +167,24 @@ def score(
             thresholds=list(rule.thresholds),
         )
         return _record(output, plan, result, seconds=time.perf_counter() - start)
+
+
+def check_settings_of_tags(settings: ScoreSettings) -> None:
+    """Refuses what a tagger cannot do.
+
+    Raises:
+        InvalidInput: pairs, a column of logits, or a kept column of the name of one of its own.
+    """
+    if settings.pair_column is not None or settings.logits:
+        option = "--logits" if settings.logits else "--pair-column"
+        raise InvalidInput(
+            f"{option} is for classifiers of texts", got="a tagger, which answers words", repair="leave it out"
+        )
+    taken = [name for name in settings.kept.values() if name in TAG_COLUMNS]
+    if taken:
+        raise InvalidInput(
+            "--keep must not give two columns of the output one name", got=f"{taken[0]!r}, which a tagger writes", repair=f"call it otherwise: --keep {taken[0]}=OTHER"
+        )  # fmt: skip
 
 
 def _model(engine: Path, runtime: str | None) -> ServedModel:

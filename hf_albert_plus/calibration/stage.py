@@ -7,7 +7,6 @@ from typing import Any
 import numpy
 import torch
 from torch import nn
-from transformers import DataCollatorWithPadding
 
 from ..checkpoints import copy_model, load_classifier
 from ..compression.exits.stage import exit_logits
@@ -20,6 +19,7 @@ from ..records.stage import run_stage
 from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from ..training.collators import collator_of, counted_labels
 from ..training.finetuning import task_rows
 from ..training.row_logits import row_logits
 from .settings import CalibrateScoresSettings
@@ -85,8 +85,8 @@ def calibrate_scores(
         split = chosen.split or next(iter(task.rows.values()))
         tokenizer, rows = task_rows(model, config, data=data, task=task, max_length=chosen.max_length, split=split)
         rows = rows.select(numpy.argsort(rows["length"][:], kind="stable"))
-        labels = numpy.asarray(rows["labels"][:]).astype(int)
-        logits_JNC = _logits(classifier, rows, tokenizer, count=len(layers))
+        labels = counted_labels(rows["labels"][:], task).astype(int)
+        logits_JNC = _logits(classifier, rows, tokenizer, task, count=len(layers))
         found = {
             name: cross_fit(logits_NC, labels, rule, folds=chosen.folds, seed=chosen.seed)
             for name, logits_NC in zip(layers, logits_JNC, strict=True)
@@ -139,13 +139,13 @@ def _last_layers(classifier: Any, model: Path) -> dict[str, nn.Linear]:
     return layers
 
 
-def _logits(classifier: Any, rows: Any, tokenizer: Any, *, count: int) -> numpy.ndarray:
-    """What every layer that gives logits says of every row, `[J, N, C]`."""
+def _logits(classifier: Any, rows: Any, tokenizer: Any, task: Task, *, count: int) -> numpy.ndarray:
+    """What every layer that gives logits says of every row, or of every tagged word, `[J, N, C]`."""
     if count > 1:
         bare = rows.remove_columns(["labels", "length"])
         exits_JNC: numpy.ndarray = exit_logits(classifier, bare, tokenizer, _BATCH).numpy()
         return exits_JNC
-    logits_NC: numpy.ndarray = row_logits(classifier, rows.to_list(), DataCollatorWithPadding(tokenizer)).numpy()
+    logits_NC: numpy.ndarray = row_logits(classifier, rows.to_list(), collator_of(task, tokenizer)).numpy()
     return logits_NC[None]
 
 

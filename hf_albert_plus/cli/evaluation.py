@@ -92,15 +92,13 @@ def _row_file(text: str, first: str) -> tuple[str, Path]:
 
 
 def _save(scores: "Scores", folder: Path, task: "Task") -> None:
-    import numpy
-
-    from hf_albert_plus.eval.predictions import write_predictions
+    from hf_albert_plus.eval.predictions import from_numbers, write_predictions
 
     for row in scores.rows:
         for number, run in enumerate(row.runs, start=1):
             of_run = f"-{number}" if len(row.runs) > 1 else ""
             path = folder / f"{row.task}-{row.name}-{row.runtime}{of_run}.tsv"
-            write_predictions(path, numpy.asarray(run.predictions), task)
+            write_predictions(path, from_numbers(run.predictions, task), task)
 
 
 def _print(scores: "Scores", task: "Task") -> None:

@@ -40,7 +40,8 @@ def least_missed(model: Any, batches: Sequence[dict[str, torch.Tensor]], *, keep
 
 @torch.no_grad()
 def _logits(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    return model(**batch).logits.float()
+    logits: torch.Tensor = model(**batch).logits.float()
+    return logits[batch["attention_mask"].bool()] if logits.dim() == 3 else logits
 
 
 def with_layers(model: Any, layers: Sequence[int]) -> Any:

@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
+from transformers import TrainerCallback, set_seed
 
 from ..checkpoints import check_label_order, check_trainable, load_classifier
 from ..conversion.models import to_albert_plus
 from ..errors import InvalidInput
 from ..machine import fastest_device
+from ..model_inputs import IGNORED
 from ..records.progress import bar
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
 from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from ..training.collators import collator_of
 from ..training.finetuning import task_rows
 from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import train
@@ -94,7 +96,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)
         classifier: Any = to_albert_plus(load_classifier(model, option="--model"))
-        if classifier.num_labels != task.num_labels:
+        if classifier.num_labels != task.num_labels or not type(classifier).__name__.endswith(task.head):
             raise InvalidInput(
                 f"--model must be a classifier with the {task.num_labels} labels of {task.name}",
                 got=f"{model} with {classifier.num_labels}",
@@ -124,7 +126,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
                 repair=f"use --depth {max(1, depth // 2)}, or leave it out to keep all",
             )
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
-        collator = DataCollatorWithPadding(tokenizer)
+        collator = collator_of(task, tokenizer)
         smaller, layers = classifier, None
         if settings.depth is not None:
             classifier.to(fastest_device()).eval()
@@ -202,14 +204,20 @@ def _by_taylor(
     totals: dict[Site, torch.Tensor] = {}
     with Gates().on(model.base_model.encoder) as gates, bar(total=count, description="importance of heads") as progress:
         for batch in batches:
-            # A mean over the batch; the gradients wanted are those of each example's own loss.
-            (model(**batch).loss * len(batch["labels"])).backward()
+            # A mean over the batch; the gradients wanted are those of each example's own loss, or the sum of its words' own.
+            (model(**batch).loss * _labelled(batch["labels"])).backward()
             for site, importance in taylor(gates.take()).items():
                 totals[site] = totals.get(site, 0) + importance
             progress.update(len(batch["labels"]))
     model.zero_grad()
     model.to("cpu")
     return {site: total.cpu() for site, total in totals.items()}
+
+
+def _labelled(labels: torch.Tensor) -> int:
+    """How many labels the loss of a batch is a mean over: its rows, or the words of tagged ones."""
+    by_token = labels.dim() == 2 and not labels.is_floating_point()
+    return int((labels != IGNORED).sum()) if by_token else len(labels)
 
 
 def _by_movement(

@@ -11,6 +11,7 @@ from torch import nn
 from ..checkpoints import load_classifier
 from ..records.record import Record, parent
 from ..records.stage import run_stage
+from ..tasks.row_texts import texts_of
 from ..tasks.rows import load_tokenizer
 from ..tasks.splits import data_parent, evaluated_splits, load_split
 from ..tasks.task import Task
@@ -82,5 +83,4 @@ def keep_embeddings(model: Any, kept: list[int]) -> None:
 
 def _texts(data: str, task: Task, split: str) -> Iterator[str]:
     rows = load_split(data, task, split)
-    for column in task.columns:
-        yield from rows[column]
+    return (text for texts in texts_of(rows, task) for text in texts)

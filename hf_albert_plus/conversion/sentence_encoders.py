@@ -10,7 +10,7 @@ from ..checkpoints import load_classifier
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
-from ..heads import albert_plus_class, is_classifier
+from ..heads import albert_plus_class, gives_labels
 from ..records.files import read_json
 from ..records.progress import say
 from ..tasks.task import Task
@@ -72,7 +72,15 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
         InvalidInput: as `load_classifier`; or a pooling that a trained classifier does not have, or that no conversion can give.
     """
     config = load_config(source, option=option)
-    if is_classifier(config):
+    if task.has_tags:
+        if pooling is not None:
+            raise InvalidInput(
+                "--pooling says what of a text one answer is read by",
+                got=f"--pooling {pooling} for {task.name}, which has a tag for each word",
+                repair="leave it out",
+            )
+        return load_classifier(source, option=option, task=task)
+    if gives_labels(config):
         own = _own_pooling(config)
         if pooling not in (None, own):
             raise InvalidInput(

@@ -1,5 +1,6 @@
 """Checks of a distillation before anything is trained: phases, teachers, tasks and vocabularies that do not fit together."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,20 @@ def check_words(phase: Phase, source: str, config: Any) -> None:
         )
 
 
-def check_task(method: Method, task: Task) -> None:
+def check_task(method: Method, task: Task, phases: Sequence[Phase]) -> None:
     """Refuses a task that a method's students cannot have.
 
     Raises:
-        InvalidInput: two towers for a task whose label 1 does not say that its two texts match.
+        InvalidInput: two towers for a task whose label 1 does not say that its two texts match, or a term that reads what a text is
+            answered by for a task of tags.
     """
+    of_texts = next((term for phase in phases for term in phase.terms if term.of_texts), None)
+    if task.has_tags and of_texts is not None:
+        raise InvalidInput(
+            f"{of_texts.name} of {method.name} reads what one answer to a text is made of",
+            got=f"{task.name}, which has a tag for each word",
+            repair="use --method kd-hidden, kd, minilm, minilm-v2, tinybert or distilbert",
+        )
     if method.towers and task.name not in MATCHING:
         raise InvalidInput(
             "two towers need a task with pairs of texts that match or not",

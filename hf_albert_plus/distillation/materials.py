@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_classifier
 from ..config_files import load_config
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..records.record import CHECKPOINTS
 from ..tasks.own_data import more_texts
+from ..tasks.row_texts import texts_of
 from ..tasks.splits import load_split
 from ..tasks.task import Task
 from ..training.settings import TrainSettings, trains_in_bf16
@@ -55,7 +56,7 @@ class Materials:
     @cached_property
     def teacher(self) -> Any:
         """The task's classifier; where there is no task, or a column has the answers, the encoder under a head that is not kept."""
-        has_head = is_classifier(load_config(self.teacher_source, option="--teacher"))
+        has_head = gives_labels(load_config(self.teacher_source, option="--teacher"))
         if self.task is not None:
             new_head = None if self.method.soft_labels is None else self.task
         else:
@@ -97,7 +98,7 @@ class Materials:
         splits = [load_split(data, task, "train")]
         if self.method.unlabelled is not None:
             splits.append(more_texts(self.method.unlabelled, task))
-        return (row[column] for split in splits for row in split for column in task.columns)
+        return (text for split in splits for texts in texts_of(split, task) for text in texts)
 
     def taught_rows(self, phase: Phase, tokenizers: Tokenizers) -> tuple["Dataset", Any]:
         """A phase's rows, and the teacher that is run beside the student, if any is."""
@@ -114,7 +115,7 @@ class Materials:
             return rows.select_columns(inputs), self.text_teacher(phase)
         if not phase.of_teacher:
             return labelled, None
-        if not phase.caches_logits:
+        if not phase.caches_logits or task.has_tags:
             return together(labelled, unlabelled), self.teacher
         labelled = self._answered(labelled, self._labelled, tokenizers, kept="teacher_logits")
         if unlabelled is not None:

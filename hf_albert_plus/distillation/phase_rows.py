@@ -9,7 +9,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InvalidInput
-from ..pretraining.masking import IGNORED, Masking
+from ..model_inputs import IGNORED
+from ..pretraining.masking import Masking
 from ..records.files import check_input_file
 from ..tasks.own_data import more_texts
 from ..tasks.rows import encode
@@ -142,5 +143,12 @@ class Collator:
             batch |= {column: padded[name] for column, name in names.items()}
         for name in ("labels", TEACHER_LOGITS, LABELLED, ORDER):
             if name in rows[0]:
-                batch[name] = torch.tensor([row[name] for row in rows])
+                values = [torch.tensor(row[name]) for row in rows]
+                # Labels of tokens are padded as their tokens are; all others are as long as each other.
+                is_by_token = name == "labels" and values[0].dim() == 1
+                batch[name] = self._of_tokens(values) if is_by_token else torch.stack(values)
         return batch
+
+    def _of_tokens(self, labels: list[torch.Tensor]) -> torch.Tensor:
+        side = self.tokenizer.padding_side
+        return pad_sequence(labels, batch_first=True, padding_value=IGNORED, padding_side=side)

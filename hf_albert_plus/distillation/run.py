@@ -14,7 +14,7 @@ from ..config_files import load_config
 from ..conversion.initialise import initialise
 from ..conversion.occurrences import Occurrences, occurrences_in_task
 from ..conversion.settings import Initialisation
-from ..heads import albert_plus_class, architecture_of, is_classifier
+from ..heads import albert_plus_class, architecture_of, gives_labels
 from ..last_layers import last_layers
 from ..pretraining.masking import EachToken, Masking, smoothed_weights
 from ..records import processes
@@ -160,8 +160,8 @@ class MethodRun:
             return None
         of_teacher = (last_layers(self.materials.teacher) or layers)["last"].weight
         own = self.method.student.student
-        trained = self.method.student.has_weights and is_classifier(load_config(own, option="--student"))
-        answers = is_classifier(load_config(self.materials.teacher_source, option="--teacher"))
+        trained = self.method.student.has_weights and gives_labels(load_config(own, option="--student"))
+        answers = gives_labels(load_config(self.materials.teacher_source, option="--teacher"))
         copied = (
             answers
             and of_teacher.shape == layers["last"].weight.shape

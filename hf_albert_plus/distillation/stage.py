@@ -111,7 +111,7 @@ def check_distillation(
                 got="none",
                 repair="add --data nyu-mll/glue --task sst2" + (", or --text FILE" if first.rows == "text" else ""),
             )
-        check_task(method.row, task)
+        check_task(method.row, task, phases)
     if (
         check_answers(phases, data=data, task=task, teacher=teacher, method=method)
         and task is not None
@@ -132,5 +132,5 @@ def check_distillation(
             check_words(phase, general_name, general)
         if phase.of_teacher and not phase.trains_teacher:
             check_phase(phase, student=config, teacher=general if phase.rows == "text" else source)
-        tokenizers.check(phase, method=method.name)
+        tokenizers.check(phase, method=method.name, task=task)
     return phases

@@ -5,11 +5,11 @@ from typing import Any
 from ..checkpoints import name_labels
 from ..config_files import load_config
 from ..errors import InvalidInput
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..tasks.own_data import has_column, more_texts
 from ..tasks.soft_labels import SOFT_LABELS, say_agreement
 from ..tasks.splits import load_split
-from ..tasks.task import Task
+from ..tasks.task import Task, check_answers_texts
 from .phases import Phase
 from .settings import DistilSettings
 
@@ -41,7 +41,7 @@ def config_of_start(start: str, option: str, *, task: Task | None, method: Disti
     config = load_config(start, option=option)
     if method.soft_labels is None or task is None:
         return config
-    if is_classifier(config) and config.num_labels != task.num_labels:
+    if gives_labels(config) and config.num_labels != task.num_labels:
         raise InvalidInput(
             f"{option} must be an encoder, or a classifier with the {task.num_labels} labels of {task.name}",
             got=f"{start} with {config.num_labels} labels",
@@ -77,6 +77,7 @@ def check_answers(
             got=f"--method {method.name} with {', '.join(phase.name for phase in phases)}" + ("" if data else ", and no --data"),
             repair="use --method kd and --data",
         )  # fmt: skip
+    check_answers_texts(task, what=option, repair="leave it out, and let --teacher answer the words of --data")
     if method.soft_labels is None:
         _texts(task, method)
         return True

@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTr
 from ..checkpoints import check_label_names, check_label_order, open_tokenizer
 from ..config_files import load_config
 from ..errors import InvalidInput
+from ..heads import answers, architecture_of, gives_labels
 from ..model_inputs import reads_token_types
 from ..records import processes
 from ..records.files import writing
@@ -37,10 +38,11 @@ def check_teacher(source: Any, task: Task, *, name: str) -> None:
     Raises:
         InvalidInput: another number of labels, or another order.
     """
-    if source.num_labels != task.num_labels:
+    of_another_kind = gives_labels(source) and not answers(source, task)
+    if source.num_labels != task.num_labels or of_another_kind:
         raise InvalidInput(
-            f"--teacher must be a classifier with the {task.num_labels} labels of {task.name}",
-            got=f"{name} with {source.num_labels} labels",
+            f"--teacher must be a classifier {'of words ' if task.has_tags else ''}with the {task.num_labels} labels of {task.name}",
+            got=f"{name} with {source.num_labels} labels" + (f", {architecture_of(source)}" if of_another_kind else ""),
             repair=f"fine-tune it first: albert-plus finetune --model {name} {f'--task {task.name}' if task.benchmark else '--data …'} …",
         )
     check_label_order(source, task, option="--teacher")
@@ -123,18 +125,24 @@ class Tokenizers:
         """The tokenizer of a phase's teacher."""
         return self.general if phase.rows == "text" else self.teacher
 
-    def check(self, phase: Phase, *, method: str) -> None:
-        """Refuses words that a phase cannot compare or mask.
+    def check(self, phase: Phase, *, method: str, task: Task | None = None) -> None:
+        """Refuses words that a phase of a task cannot compare or mask.
 
         Raises:
             InvalidInput: student and teacher of other words where both read the same rows, or no mask token.
         """
-        compares = phase.of_teacher and not phase.caches_logits and not phase.trains_teacher
+        by_token = not phase.caches_logits or (task is not None and task.has_tags)
+        compares = phase.of_teacher and by_token and not phase.trains_teacher
         if compares and self.rows.get_vocab() != self.of(phase).get_vocab():
             raise InvalidInput(
                 f"the phase {phase.name} of {method} compares token by token: student and teacher must have one vocabulary",
                 got=f"{len(self.rows)} and {len(self.of(phase))} tokens",
-                repair="use a student of that teacher's vocabulary, or a method that reads predictions alone, such as kd",
+                repair="use a student of that teacher's vocabulary"
+                + (
+                    ""
+                    if task is not None and task.has_tags
+                    else ", or a method that reads predictions alone, such as kd"
+                ),
             )
         if phase.masks_words and self.rows.mask_token_id is None:
             raise InvalidInput(

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..pretraining.masking import IGNORED
+from ..model_inputs import IGNORED
 from . import losses
 from .capture import Capture, Need
 
@@ -16,9 +16,9 @@ class Batch:
 
     Attributes:
         student, teacher: what each computed; the teacher is None where only its `teacher_logits` are read, or nothing.
-        teacher_logits: `[B, C]`, or `[B, S, V]` of a masked language model.
+        teacher_logits: `[B, C]`, `[B, S, C]` of tags, or `[B, S, V]` of a masked language model.
         mask_BS: 1 at real tokens.
-        labels: of the rows `[B]`, or of masked tokens `[B, S]` with -100 elsewhere; None where there are none.
+        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere; None where there are none.
         layers: the teacher's layer, from 1, for each of the student's.
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
         depths: the layers, from 1, that the student's exits and its classifier follow.
@@ -39,9 +39,12 @@ class Batch:
     labelled_B: torch.Tensor | None = None
     orders_B: torch.Tensor | None = None
 
-    def classes(self, logits_BC: torch.Tensor) -> torch.Tensor:
-        """Logits of classes that exclude each other: those of several labels one by one."""
-        return losses.binary_logits(logits_BC) if self.has_several_labels else logits_BC
+    def classes(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the tokens that
+        have one: neither padding nor later pieces of words."""
+        if logits.dim() == 3:
+            return logits[self.labels != IGNORED]
+        return losses.binary_logits(logits) if self.has_several_labels else logits
 
     @property
     def taught(self) -> Capture:
@@ -62,6 +65,7 @@ class Term:
         projection: the learned map that it uses, if any.
         paired: whether it reads the layer map.
         reads_tokens: whether its logits are a masked language model's.
+        of_texts: whether it reads what a whole text is answered by, which models of tags do not have.
     """
 
     weight: float = 1.0
@@ -70,6 +74,7 @@ class Term:
     projection: ClassVar[str | None] = None
     paired: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = False
+    of_texts: ClassVar[bool] = False
 
     def loss(self, batch: Batch) -> torch.Tensor:
         raise NotImplementedError
@@ -220,6 +225,7 @@ class PatientStates(Term):
     tokens where the model is read by it)."""
 
     normalise: bool = True
+    of_texts = True
     needs = of_teacher = frozenset({"hidden_states"})
     projection = "hidden"
     paired = True
@@ -327,6 +333,7 @@ class AttentionTransfer(Term):
 class Exits(Term):
     """KL of every exit to the model's own last layer, summed over the exits (FastBERT, eq. 8)."""
 
+    of_texts = True
     needs = frozenset({"logits", "exits"})
     of_teacher = frozenset()
 
@@ -339,6 +346,7 @@ class Exits(Term):
 class ExitsByDepth(Term):
     """The task's loss at every exit and the last layer, weighted by depth (PABEE, eq. 5)."""
 
+    of_texts = True
     needs = frozenset({"logits", "exits"})
     of_teacher = frozenset()
 
@@ -352,6 +360,7 @@ class TwoTowers(Term):
     """T²·cross-entropy of the pair's score with the cross-encoder's (TwinBERT, section 3.4)."""
 
     temperature: float = 1.0
+    of_texts = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
         return losses.two_tower_loss(batch.student.logits, batch.teacher_logits, temperature=self.temperature)

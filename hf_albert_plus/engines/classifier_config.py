@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
-from ..heads import architecture_of, is_classifier
+from ..heads import architecture_of, gives_labels, is_tagger
 from ..model_inputs import longest_input
-from .text_answers import AnswerRule
+from ..tasks.tag_schemes import scheme_of_labels
+from .text_answers import TAGGING, AnswerRule
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -23,19 +24,23 @@ def labels_of(config: Any) -> tuple[str, ...]:
 
 
 def problem_type_of(config: Any) -> str:
-    """A classifier's problem type: the config's own where it names one, else what transformers takes it for."""
+    """A classifier's problem type: the config's own where it names one, else what transformers takes it for. One of tokens has its own."""
+    if is_tagger(config):
+        return TAGGING
     if config.problem_type is not None:
         return str(config.problem_type)
     return "regression" if config.num_labels == 1 else "single_label_classification"
 
 
 def answer_rule_of(config: Any) -> AnswerRule:
-    """How a classifier's logits become answers.
+    """How a classifier's logits become answers; of a tagger by the scheme that the names of its labels tell.
 
     Raises:
         InvalidInput: thresholds that do not fit.
     """
-    return AnswerRule(labels_of(config), problem_type_of(config), label_thresholds_of(config))
+    labels = labels_of(config)
+    scheme = scheme_of_labels(labels) if is_tagger(config) else "plain"
+    return AnswerRule(labels, problem_type_of(config), label_thresholds_of(config), scheme)
 
 
 def label_thresholds_of(config: Any) -> tuple[float, ...]:
@@ -96,9 +101,9 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
     Raises:
         InvalidInput: no classifier, or one with fewer positions.
     """
-    if not is_classifier(config):
+    if not gives_labels(config):
         raise InvalidInput(
-            "texts are classified by sequence classifiers",
+            "texts are classified by sequence classifiers, and their words by token classifiers",
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..errors import InvarianceError
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..records.progress import track
 from .batching import is_by_token
 from .classifier_config import answer_rule_of
@@ -26,7 +26,8 @@ class Invariance:
     Attributes:
         rows: that were compared.
         difference_over_mean: the largest difference of a value, over the mean size of all.
-        changed_predictions: rows and ways in which another label is given, or one of several more or less; 0 where a row has none.
+        changed_predictions: rows (or tokens, where each has a label) and ways in which another label is given, or one of several more or
+            less; 0 where a row has none.
         in_batches_of: sizes of the batches, in shuffled orders.
         padded_to: tokens that rows were padded to.
     """
@@ -52,7 +53,8 @@ class BatchEffect:
 
     Attributes:
         difference_over_mean: the largest difference of a value, over the mean size of all.
-        changed_predictions: rows in which another label is given, or one of several more or less; 0 where a row has none.
+        changed_predictions: rows (or tokens, where each has a label) in which another label is given, or one of several more or less; 0
+            where a row has none.
     """
 
     difference_over_mean: float
@@ -73,7 +75,10 @@ class BatchEffect:
         changed = (
             0
             if decide is None
-            else count_changed(*(torch.stack(list(each)) for each in (alone, others)), decide=decide)
+            else count_changed(
+                *(torch.cat([value.reshape(-1, value.shape[-1]) for value in each]) for each in (alone, others)),
+                decide=decide,
+            )
         )
         return cls(largest / mean if mean else largest, changed)
 
@@ -98,7 +103,7 @@ def measure_invariance(
     widest = max(longest, *(len(row["input_ids"]) for row in rows))
     ways = [answers_in_batches(engine, rows, pad=pad, size=size) for size in batches]
     ways.append(answers_in_batches(engine, rows, pad=padded_to(widest, pad), size=max(batches)))
-    decide = answer_rule_of(engine.config).decide if is_classifier(engine.config) else None
+    decide = answer_rule_of(engine.config).decide if gives_labels(engine.config) else None
     found = [BatchEffect.of(alone, answers, decide=decide) for answers in ways]
     largest = max(way.difference_over_mean for way in found)
     return Invariance(len(rows), largest, sum(way.changed_predictions for way in found), tuple(batches), widest)

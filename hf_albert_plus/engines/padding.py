@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy
 
-# The token ids of a text, with what belongs to them, by the name of the tensor.
-Ids = Mapping[str, list[int]]
+# The token ids of a text, with what belongs to them, by the name of the tensor. Rows for a tagger have the characters of each token too,
+# as `OFFSETS`.
+Ids = Mapping[str, list[Any]]
+
+
+OFFSETS = "offsets"
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,13 @@ class Padding:
         """That of a tokenizer of transformers."""
         token_type = getattr(tokenizer, "pad_token_type_id", 0)
         return cls(side=tokenizer.padding_side, token=tokenizer.pad_token_id or 0, token_type=token_type)
+
+    def unpadded(self, padded: numpy.ndarray, lengths: Sequence[int]) -> list[numpy.ndarray]:
+        """What stands at the tokens of each row, `[tokens, …]`, of `[batch, sequence, …]`."""
+        longest = padded.shape[1]
+        if self.side == "left":
+            return [row[longest - length :] for row, length in zip(padded, lengths, strict=True)]
+        return [row[:length] for row, length in zip(padded, lengths, strict=True)]
 
     def pad(self, rows: Sequence[Ids], names: Sequence[str]) -> dict[str, numpy.ndarray]:
         """Rows, padded to the longest.

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from ..compression.exits.criteria import Criterion, run_with_exits
 from ..errors import ParityError
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..model_inputs import input_names, longest_input
 from ..random_inputs import Tensors, random_inputs, with_choices
 from .classifier_config import answer_rule_of
@@ -208,7 +208,7 @@ def agreement(model: PreTrainedModel, run: Callable[..., Any], batches: Iterable
     Args:
         run: named inputs -> an output with `logits`.
     """
-    decide: Decide | None = answer_rule_of(model.config).decide if is_classifier(model.config) else _largest
+    decide: Decide | None = answer_rule_of(model.config).decide if gives_labels(model.config) else _largest
     rows = same = 0
     largest = 0.0
     for tensors in batches:

@@ -1,4 +1,4 @@
-"""The config of a classifier, read without transformers where config.json says everything itself.
+"""The config of a classifier of texts or of their words, read without transformers where config.json says everything itself.
 
 A process that serves an ONNX graph needs no more of it, and importing transformers takes longer than all else that such a process does.
 """
@@ -63,7 +63,7 @@ def _is_sound(config: PlainConfig) -> bool:
         isinstance(config.model_type, str)
         and isinstance(config.architectures, list)
         and len(config.architectures) == 1
-        and str(config.architectures[0]).endswith("ForSequenceClassification")
+        and str(config.architectures[0]).endswith(("ForSequenceClassification", "ForTokenClassification"))
         and sorted(config.id2label) == list(range(len(config.id2label)))
         and len(config.id2label) > 0
         and all(isinstance(name, str) for name in config.id2label.values())

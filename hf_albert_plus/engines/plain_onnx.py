@@ -36,7 +36,7 @@ class PlainOnnx:
         check_graph(self.file, self.inputs, _names(self.session.get_outputs()), config, known=["logits"])
 
     def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[batch, labels]` in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound."""
+        """Logits `[batch, labels]`, or `[batch, sequence, labels]` of a tagger, in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound."""
         (logits,) = self.session.run(["logits"], {name: arrays[name] for name in self.inputs})
         found: numpy.ndarray = logits.astype(numpy.float32, copy=False)
         return found

@@ -5,11 +5,16 @@ n texts, C labels.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy
 from typing_extensions import TypedDict
 
+from ..tasks.tag_schemes import TagScheme
+from ..tasks.word_pieces import Span
+
+# The problem type of a model that gives each token a label; transformers has no name for it.
+TAGGING = "token_classification"
 # A text, or a pair of them that are read together.
 Text = str | tuple[str, str]
 # How many labels an answer has: so many, the best ones; None for all; or those that the classifier gives the text.
@@ -32,13 +37,16 @@ class AnswerRule:
     Attributes:
         labels: their names, in the order of the logits.
         problem_type: `single_label_classification`, whose answer is the best label; `multi_label_classification`, whose answer is every
-            label that reaches its threshold, or none; or `regression`, whose values are no scores of labels.
+            label that reaches its threshold, or none; `regression`, whose values are no scores of labels; or `token_classification`, which
+            has the best label of each token.
         thresholds: of several labels, the probability from which each is given; empty otherwise.
+        scheme: of tags, how they say where entities begin and end.
     """
 
     labels: tuple[str, ...]
     problem_type: str
     thresholds: tuple[float, ...] = ()
+    scheme: TagScheme = "plain"
 
     @property
     def has_best(self) -> bool:
@@ -56,12 +64,17 @@ class AnswerRule:
         return self.problem_type == "regression" and len(self.labels) == 1
 
     @property
+    def is_by_token(self) -> bool:
+        """Whether each token has an answer, not the text."""
+        return self.problem_type == TAGGING
+
+    @property
     def decides(self) -> bool:
         """Whether labels are given at all: a regression gives none."""
         return self.problem_type != "regression"
 
     def scores(self, logits: numpy.ndarray) -> numpy.ndarray:
-        """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[n, C]`."""
+        """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[…, C]`."""
         if not self.decides:
             return logits
         wide = logits.astype(numpy.float64)
@@ -130,11 +143,13 @@ class TextAnswers:
     """What a classifier says of texts, in their order.
 
     Attributes:
-        logits: `[n, C]`, fp32.
+        logits: `[n, C]`, fp32; of a tagger a list of `[tokens, C]`.
         tokens: how many each text was computed with.
         truncated: which texts were cut.
+        offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
     """
 
-    logits: numpy.ndarray
+    logits: Any
     tokens: list[int]
     truncated: list[bool]
+    offsets: Sequence[Sequence[Span]] = ()

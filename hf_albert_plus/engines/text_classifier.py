@@ -1,4 +1,4 @@
-"""A classifier of texts, as serving and batch scoring use it: an engine with its tokenizer, texts in, token ids and logits out.
+"""A classifier of texts or of their words, as serving and batch scoring use it: an engine with its tokenizer, texts in, token ids and logits out.
 
 Where a directory says everything itself and its engine is onnxruntime, neither torch nor transformers is imported.
 """
@@ -7,21 +7,23 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ..errors import InvalidInput, first_line, need
+from ..tasks.word_pieces import joined
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
 from .classifier_config import answer_rule_of, characters_read, length_taken
-from .padding import Ids
+from .padding import OFFSETS, Ids
 from .plain_onnx import PlainOnnx, open_plain
 from .runtime_files import check_hashes, engine_file
-from .text_answers import ClassifierFacts, LabelScore, Text, TextAnswers, TopK
+from .text_answers import AnswerRule, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 from .text_tokens import open_text_tokens
+from .text_words import TaggedText, tagged_texts, words_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -74,7 +76,7 @@ class TextClassifier:
         self.engine = _open_engine(directory, chosen, threads=shares.threads)
         config: Any = self.engine.config
         self.facts = ClassifierFacts(
-            rule=answer_rule_of(config),
+            rule=_rule(directory, config),
             inputs=self.engine.inputs,
             max_length=length_taken(config, directory, max_length=max_length),
             runtime=runtime,
@@ -91,14 +93,34 @@ class TextClassifier:
                 several, and for the value of a regression; a number for so many labels, the best; None for all.
 
         Raises:
-            InvalidInput: a number below 1.
+            InvalidInput: a number below 1, or a model that tags words.
         """
+        if self.facts.rule.is_by_token:
+            raise InvalidInput("a tagger answers words, not texts", got=str(self.engine.file), repair="call tag()")
         if isinstance(top_k, int) and top_k < 1:
             raise InvalidInput("top_k must be at least 1", got=top_k, repair="use 1, or None for all labels")
         if not texts:
             return []
         scores = self.facts.rule.scores(self.answer(texts).logits)
         return [self.facts.rule.answer(row, top_k=top_k) for row in scores]
+
+    def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TaggedText]:
+        """The tags of each text's words, and the entities that they are.
+
+        Args:
+            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut.
+
+        Raises:
+            InvalidInput: a model that tags no words.
+        """
+        if not self.facts.rule.is_by_token:
+            raise InvalidInput(
+                "a classifier answers texts, not words", got=str(self.engine.file), repair="call classify()"
+            )
+        if not texts:
+            return []
+        read = [(text, words_of(text)) if isinstance(text, str) else joined(text) for text in texts]
+        return tagged_texts(read, self.answer([text for text, _ in read]), self.facts.rule)
 
     def answer(self, texts: Sequence[Text], *, token_budget: int = TOKEN_BUDGET) -> TextAnswers:
         """Logits of at least one text, computed in batches of similar lengths.
@@ -109,22 +131,37 @@ class TextClassifier:
         encoded = self.encode(texts)
         lengths = [len(row["input_ids"]) for row in encoded.rows]
         batches = token_batches(lengths, budget=token_budget)
-        logits = numpy.empty((len(texts), len(self.facts.rule.labels)), dtype=numpy.float32)
+        logits: list[Any] = [None] * len(texts)
 
         def compute(batch: list[int]) -> None:
-            logits[batch] = self.logits([encoded.rows[place] for place in batch])
+            rows = [encoded.rows[place] for place in batch]
+            for place, of_row in zip(batch, self.each(rows, self.logits(rows)), strict=True):
+                logits[place] = of_row
 
         with ThreadPoolExecutor(max_workers=self.streams) as pool:
             for future in [pool.submit(compute, batch) for batch in batches]:
                 future.result()
-        return TextAnswers(logits, lengths, encoded.truncated)
+        return self.answers_of(encoded.rows, logits, encoded.truncated)
+
+    def answers_of(self, rows: Sequence[Ids], logits: list[numpy.ndarray], truncated: list[bool]) -> TextAnswers:
+        """What is said of rows, of the logits of each."""
+        lengths = [len(row["input_ids"]) for row in rows]
+        if not self.facts.rule.is_by_token:
+            return TextAnswers(numpy.stack(logits), lengths, truncated)
+        return TextAnswers(logits, lengths, truncated, [row[OFFSETS] for row in rows if OFFSETS in row])
+
+    def each(self, rows: Sequence[Ids], logits: numpy.ndarray) -> list[numpy.ndarray]:
+        """The logits of each of some rows, of a tagger those of its tokens, without what stands at padding."""
+        if not self.facts.rule.is_by_token:
+            return list(logits)
+        return self.tokens.padding.unpadded(logits, [len(row["input_ids"]) for row in rows])
 
     def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
-        """Logits `[rows, labels]` of rows of token ids, fp32, as the engine gives them."""
+        """Logits `[rows, labels]` of rows of token ids, or `[rows, longest, labels]` of a tagger, fp32, as the engine gives them."""
         return self.engine.logits(self.tokens.padding.pad(rows, self.facts.inputs))
 
     def compute(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[rows, labels]` of a model that was not tried before.
+        """Logits `[rows, labels]`, or `[rows, tokens, labels]` of a tagger, of a model that was not tried before.
 
         Raises:
             InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
@@ -139,9 +176,10 @@ class TextClassifier:
         except Exception as error:  # each runtime raises classes of its own, none of them public
             rule = f"{file} must compute what has {tokens} tokens"
             raise InvalidInput(rule, got=first_line(error), repair=repair) from error
-        if logits.shape != (rows, labels):
+        by_token = (tokens,) if self.facts.rule.is_by_token else ()
+        if logits.shape != (rows, *by_token, labels):
             raise InvalidInput(
-                f"{file} must give {labels} logits for a text, one for each label of its config",
+                f"{file} must give {labels} logits for a {'token' if by_token else 'text'}, one for each label of its config",
                 got=f"shape {list(logits.shape)} for {rows} texts",
                 repair=repair,
             )
@@ -215,6 +253,17 @@ def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine 
     from .engine import Engine
 
     return Engine.load(directory, runtime.name, threads=threads, verify=False)
+
+
+def _rule(directory: Path, config: Any) -> AnswerRule:
+    """How a model's logits become answers; tags have the scheme of the task that they were learned of, where it is known."""
+    rule = answer_rule_of(config)
+    if not rule.is_by_token:
+        return rule
+    from ..tasks.task_file import read_task
+
+    task = read_task(directory)
+    return rule if task is None or task.tag_scheme is None else replace(rule, scheme=task.tag_scheme)
 
 
 def _shortened(text: Text, characters: int) -> Text:

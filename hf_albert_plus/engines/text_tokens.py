@@ -11,8 +11,9 @@ from threading import Lock
 from typing import Any
 
 from ..errors import need
+from ..heads import is_tagger
 from ..model_inputs import input_names
-from .padding import Ids, Padding
+from .padding import OFFSETS, Ids, Padding
 from .text_answers import Text
 
 # What tokenizer_config.json may ask of BERT's normaliser, and what tokenizer.json calls it.
@@ -72,15 +73,18 @@ def read_plain_tokens(directory: Path, config: Any, *, longest: int) -> TextToke
         return None
     if pad is None or not is_usable:
         return None
-    names = input_names(config)
+    names, with_offsets = input_names(config), is_tagger(config)
     return TextTokens(
         padding=Padding(side=str(said.get("padding_side", "right")), token=pad, token_type=said.get("pad_token_type_id", 0)),
-        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names),
-        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names),
+        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names, with_offsets=with_offsets),
+        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names, with_offsets=with_offsets),
     )  # fmt: skip
 
 
-def _rows(encodings: Sequence[Any], names: Sequence[str]) -> list[Ids]:
+def _rows(encodings: Sequence[Any], names: Sequence[str], *, with_offsets: bool) -> list[Ids]:
+    if with_offsets:
+        bare = _rows(encodings, names, with_offsets=False)
+        return [{**row, OFFSETS: one.offsets} for row, one in zip(bare, encodings, strict=True)]
     if "token_type_ids" in names:
         return [
             {"input_ids": one.ids, "attention_mask": one.attention_mask, "token_type_ids": one.type_ids}
@@ -104,8 +108,12 @@ def _content(token: Any) -> str:
 def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextTokens:
     need("transformers", extra="cpu")
     from ..tasks.rows import load_tokenizer
+    from ..tasks.word_pieces import check_offsets
 
     tokenizer: Any = load_tokenizer(directory, config)
+    with_offsets = is_tagger(config)
+    if with_offsets:
+        check_offsets(tokenizer)
     # It keeps what it was last told of truncation.
     names, in_turn = input_names(config), Lock()
 
@@ -118,9 +126,12 @@ def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextToken
             chosen: Any = [texts[place] for place in places]
             columns = [list(column) for column in zip(*chosen, strict=True)] if is_pair else [chosen]
             with in_turn:
-                encoded = tokenizer(*columns, **{"truncation": False, **cut}, verbose=False)
+                encoded = tokenizer(
+                    *columns, **{"truncation": False, **cut}, verbose=False, return_offsets_mapping=with_offsets
+                )
             for number, place in enumerate(places):
-                found[place] = {name: encoded[name][number] for name in names}
+                of_text = {OFFSETS: encoded["offset_mapping"][number]} if with_offsets else {}
+                found[place] = {**{name: encoded[name][number] for name in names}, **of_text}
         return found
 
     return TextTokens(

@@ -10,8 +10,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
+from ..model_inputs import IGNORED
 from ..training.row_order import RowDraws
-from .masking import IGNORED, Masking
+from .masking import Masking
 
 ExampleRow = dict[str, Any]
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ..model_inputs import IGNORED
 from ..training.row_order import RowDraws
 
 MASKED_SHARE = 0.15
@@ -134,7 +135,6 @@ def word_beginnings(tokenizer: Any) -> torch.Tensor:
     return torch.tensor([not piece.startswith("##") for piece in pieces])
 
 
-IGNORED = -100
 # Of the masked tokens 80 % are replaced, and up to 90 % replaced or random.
 REPLACED, RANDOM = 0.8, 0.9
 

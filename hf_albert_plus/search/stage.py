@@ -26,7 +26,7 @@ from ..errors import InvalidInput
 from ..records.progress import say
 from ..records.stage import discard
 from ..tasks.own_data import more_texts
-from ..tasks.task import Task
+from ..tasks.task import Task, check_answers_texts
 from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
 from ..training.settings import TrainSettings
@@ -101,6 +101,9 @@ def search(
     Raises:
         InvalidInput: a teacher or data that cannot be compressed, found before anything is trained.
     """
+    check_answers_texts(
+        task, what="compress", repair="choose a student yourself: albert-plus distill --student …, then export"
+    )
     if settings.unlabelled is not None:
         more_texts(settings.unlabelled, task)
     trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from . import classify, inference_routes
+from . import classify, inference_routes, tag
 from .catalogue import Catalogue
 from .classify import ClassifyRequest, ErrorResponse
 from .gate import Gate
@@ -20,6 +20,7 @@ from .inference_protocol import InferRequest
 from .refusals import Failed, RequestError
 from .service import NAME, Measures, Service
 from .settings import ServeSettings
+from .tag import TagRequest
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
@@ -30,7 +31,7 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
     """Adds to an application's description the schemas of bodies that it reads by itself, how many texts a request may have, and the
     token where one is asked for."""
     read_by_themselves = FastAPI(responses=_ERRORS)
-    for router in (classify.described_router(), inference_routes.described_router()):
+    for router in (classify.described_router(), tag.described_router(), inference_routes.described_router()):
         read_by_themselves.include_router(router)
     routes = [*read_by_themselves.routes, *app.routes]
 
@@ -39,9 +40,10 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
         components = description["components"]
         schema = InferRequest.model_json_schema(ref_template=inference_routes.REFERENCE)
         components["schemas"].update(schema.pop("$defs", {}), **{InferRequest.__name__: schema})
-        for form in components["schemas"][ClassifyRequest.__name__]["properties"]["inputs"]["anyOf"]:
-            if form.get("type") == "array":
-                form["maxItems"] = max_items
+        for request in (ClassifyRequest, TagRequest):
+            for form in components["schemas"][request.__name__]["properties"]["inputs"]["anyOf"]:
+                if form.get("type") == "array":
+                    form["maxItems"] = max_items
         if gate.token is not None:
             components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             description["security"] = [{"token": []}]
@@ -149,7 +151,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app = FastAPI(
         title=NAME,
         version=__version__,
-        description="Text classification: a text, a pair or a list of them in, labels with their scores out.",
+        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words.",
         responses=_ERRORS,
     )
     measures = Measures(in_flight=lambda: gate.in_flight, refused=lambda: catalogue.refused)
@@ -163,7 +165,11 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     add_error_handlers(app)
     service = Service(catalogue=catalogue, settings=settings, gate=gate, measures=measures)
     # Looked at first: almost every request is one of theirs.
-    app.router.routes[:0] = [*classify.classify_routes(service), *inference_routes.inference_routes(service)]
+    app.router.routes[:0] = [
+        *classify.classify_routes(service),
+        *tag.tag_routes(service),
+        *inference_routes.inference_routes(service),
+    ]
     for make_router in (server_router, inference_routes.inference_router, metrics_router):
         app.include_router(make_router(service))
     app.include_router(page_router())

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -68,15 +69,17 @@ class QueuedClassifier:
         return self._batcher.waiting_tokens
 
     async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
-        """Tokenises and classifies.
+        """Tokenises and classifies, or tags.
 
         Args:
             texts: a text each, or a pair of them.
 
         Raises:
-            Unusable: a text that is too long and not to be cut.
+            Unusable: a text that is too long and not to be cut, or a pair for a tagger.
             Overloaded: more waits than may.
         """
+        if self.facts.rule.is_by_token and any(isinstance(text, tuple) for text in texts):
+            raise Unusable("a tagger reads texts one by one: send no pairs")
         with self._being_asked():
             encoded = await self._encoded_whole(texts, truncate=truncate)
             return await self._answers(encoded.rows, encoded.truncated)
@@ -90,7 +93,17 @@ class QueuedClassifier:
         """
         rows = self._rows(tensors)
         with self._being_asked():
-            return await self._answers(rows, [False] * len(rows))
+            answers = await self._answers(rows, [False] * len(rows))
+        return self._placed(answers, tensors) if self.facts.rule.is_by_token else answers
+
+    def _placed(self, answers: TextAnswers, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
+        """A tagger's logits where the tokens stand in the tensors of a request, 0 at their padding."""
+        width, is_left = tensors["input_ids"].shape[1], self.model.tokens.padding.side == "left"
+        placed = []
+        for logits_SC in answers.logits:
+            rest = width - len(logits_SC)
+            placed.append(numpy.pad(logits_SC, ((rest, 0) if is_left else (0, rest), (0, 0))))
+        return replace(answers, logits=placed)
 
     async def finish(self) -> None:
         """Closes once everything that it was asked is answered, or after the deadline of requests."""
@@ -134,7 +147,7 @@ class QueuedClassifier:
     async def _answers(self, rows: list[Ids], truncated: list[bool]) -> TextAnswers:
         lengths = [len(row["input_ids"]) for row in rows]
         logits = await self._batcher.submit(rows, lengths=lengths)
-        return TextAnswers(numpy.stack(logits), lengths, truncated)
+        return self.model.answers_of(rows, logits, truncated)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
         if sum(map(_characters, texts)) <= _AT_ONCE:
@@ -176,7 +189,7 @@ class QueuedClassifier:
             raise NotFinite(
                 "the model computed no finite scores for this request", why="logits that are NaN or infinite"
             )
-        return list(logits)
+        return self.model.each(rows, logits)
 
 
 def _characters(text: Text) -> int:

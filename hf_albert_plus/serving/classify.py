@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import TooLarge
+from .refusals import TooLarge, Unusable
 from .service import Service
 
 
@@ -136,6 +136,8 @@ def classify_routes(service: Service) -> list[ByItself]:
     async def classify(request: Request) -> Response:
         asked = read_classify(await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
+        if chosen.model.facts.rule.is_by_token:
+            raise Unusable(f"{chosen.name} gives each word a tag, and texts no label: ask /tag")
         texts = asked.texts()
         most = service.settings.max_items
         if len(texts) > most:

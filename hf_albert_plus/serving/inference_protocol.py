@@ -150,6 +150,8 @@ def write_response(
 def outputs_of(answers: TextAnswers, rule: AnswerRule) -> dict[str, tuple[str, numpy.ndarray]]:
     """Name -> datatype and values of everything that a model gives: logits and scores, the best label or which of several labels reach
     their thresholds."""
+    if rule.is_by_token:
+        return _outputs_by_token(answers, rule)
     exact = rule.scores(answers.logits)
     scores = exact.astype(numpy.float32)
     outputs = {"logits": ("FP32", answers.logits.astype(numpy.float32)), "scores": ("FP32", scores)}
@@ -158,6 +160,25 @@ def outputs_of(answers: TextAnswers, rule: AnswerRule) -> dict[str, tuple[str, n
         outputs["label"] = ("BYTES", best)
     elif rule.has_several:
         outputs["given"] = ("BOOL", rule.given(exact))
+    return outputs
+
+
+def _outputs_by_token(answers: TextAnswers, rule: AnswerRule) -> dict[str, tuple[str, numpy.ndarray]]:
+    """What a tagger gives of every token: logits, scores and the best tag, and of texts the characters that the token is of. Rows are as
+    long as the longest; logits are 0 beyond their tokens, and say nothing there."""
+    longest = max(map(len, answers.logits))
+    logits = numpy.stack([numpy.pad(each, ((0, longest - len(each)), (0, 0))) for each in answers.logits])
+    exact = rule.scores(logits)
+    outputs = {
+        "logits": ("FP32", logits.astype(numpy.float32)),
+        "scores": ("FP32", exact.astype(numpy.float32)),
+        "tag": ("BYTES", numpy.array(rule.labels, dtype=object)[rule.given(exact)]),
+    }
+    if answers.offsets:
+        offsets = numpy.zeros((len(answers.offsets), longest, 2), dtype=numpy.int64)
+        for row, of_text in zip(offsets, answers.offsets, strict=True):
+            row[: len(of_text)] = of_text
+        outputs["offsets"] = ("INT64", offsets)
     return outputs
 
 
@@ -170,9 +191,13 @@ def metadata_of(
         refused: version -> why it does not serve.
     """
     rule, classes = facts.rule, len(facts.rule.labels)
+    tokens = [-1] if rule.is_by_token else []
     outputs: list[dict[str, Any]] = [
-        {"name": output, "datatype": "FP32", "shape": [-1, classes]} for output in ("logits", "scores")
+        {"name": output, "datatype": "FP32", "shape": [-1, *tokens, classes]} for output in ("logits", "scores")
     ]
+    if rule.is_by_token:
+        outputs.append({"name": "tag", "datatype": "BYTES", "shape": [-1, -1]})
+        outputs.append({"name": "offsets", "datatype": "INT64", "shape": [-1, -1, 2]})
     if rule.has_best:
         outputs.append({"name": "label", "datatype": "BYTES", "shape": [-1]})
     elif rule.has_several:
@@ -182,7 +207,7 @@ def metadata_of(
         "versions": [str(version) for version in sorted(versions)],
         "platform": f"hf-albert-plus_{facts.runtime}",
         "inputs": [
-            *({"name": text, "datatype": "BYTES", "shape": [-1]} for text in TEXTS),
+            *({"name": text, "datatype": "BYTES", "shape": [-1]} for text in TEXTS[: 1 if rule.is_by_token else None]),
             *({"name": tensor, "datatype": "INT64", "shape": [-1, -1]} for tensor in facts.inputs),
         ],
         "outputs": outputs,
@@ -190,6 +215,7 @@ def metadata_of(
             "labels": list(rule.labels),
             "problem_type": rule.problem_type,
             **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
+            **({"tag_scheme": rule.scheme} if rule.is_by_token else {}),
             "max_length": facts.max_length,
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },
@@ -276,7 +302,9 @@ def _shaped(given: InputTensor, values: numpy.ndarray) -> numpy.ndarray:
 def _to_bytes(values: numpy.ndarray) -> bytes:
     if values.dtype == numpy.bool_:
         return values.tobytes()
+    if values.dtype == numpy.int64:
+        return values.astype("<i8").tobytes()
     if values.dtype != object:
         return values.astype("<f4").tobytes()
-    encoded = [str(value).encode() for value in values]
+    encoded = [str(value).encode() for value in values.ravel()]
     return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)

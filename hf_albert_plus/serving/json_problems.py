@@ -12,11 +12,18 @@ from .refusals import RequestError, Unusable
 _OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
 
 
-def refusal_of(error: ValidationError, body: bytes) -> RequestError:
-    """What a request is refused with whose body has another form."""
+CLASSIFIED = "a text, an object with text and text_pair, or a list of these"
+
+
+def refusal_of(error: ValidationError, body: bytes, *, forms: str = CLASSIFIED) -> RequestError:
+    """What a request is refused with whose body has another form.
+
+    Args:
+        forms: what its inputs may be.
+    """
     problems = error.errors(include_url=False, include_input=False)
     if problems[0]["type"] != "json_invalid":
-        return Unusable(first_problem(problems))
+        return Unusable(first_problem(problems, forms=forms))
     if _has_half_a_pair(body):
         return Unusable("a text must be made of characters, and this one has half of a surrogate pair")
     return RequestError(f"the body must be JSON: {problems[0]['ctx']['error']}")
@@ -31,7 +38,7 @@ def _has_half_a_pair(body: bytes) -> bool:
     return True
 
 
-def first_problem(errors: Sequence[Mapping[str, Any]]) -> str:
+def first_problem(errors: Sequence[Mapping[str, Any]], *, forms: str = CLASSIFIED) -> str:
     """What is wrong first, in a sentence, without what was given: that may be anything."""
     kinds = {str(problem["type"]) for problem in errors}
     specific = [problem for problem in errors if problem["type"] not in _OTHER_FORMS]
@@ -40,6 +47,6 @@ def first_problem(errors: Sequence[Mapping[str, Any]]) -> str:
     places = [str(part) for part in problem["loc"] if isinstance(part, int) or (part.isidentifier() and part.islower())]
     where = ".".join(part for part in places if part not in ("body", "str"))
     if not specific and len(kinds) > 1:
-        return f"{where} must be a text, an object with text and text_pair, or a list of these"
+        return f"{where} must be {forms}"
     message = str(problem["msg"]).removeprefix("Value error, ")
     return f"{where}: {message}" if where else message

@@ -81,10 +81,10 @@ def _in_order_of(model: str | Path | None, task: Task) -> Task:
     if model is None or not task.labels:
         return task
     from ..config_files import load_config
-    from ..heads import is_classifier
+    from ..heads import answers
 
     config: Any = load_config(model, option="the model of the task")
-    names = [str(config.id2label[i]) for i in sorted(config.id2label)] if is_classifier(config) else []
+    names = [str(config.id2label[i]) for i in sorted(config.id2label)] if answers(config, task) else []
     if len(names) != len(task.labels) or sorted(names) != sorted(task.labels):
         return task
     return replace(task, labels=tuple(names))

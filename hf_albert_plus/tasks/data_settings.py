@@ -20,7 +20,10 @@ class DataSettings:
         tuple[str, ...], Option("Column of the label; repeat for one column of 0 and 1 a label. Default: found.")
     ] = ()
     kind: Annotated[
-        str | None, Option("What a label is: classes (one of N), labels (several of N) or number. Default: found.")
+        str | None,
+        Option(
+            "What a label is: classes (one of N), labels (several of N), number or tags (one a word). Default: found."
+        ),
     ] = None
     validation: Annotated[
         str | None, Option("File of the validation split. Default: the data's own, or a tenth of the training rows.")

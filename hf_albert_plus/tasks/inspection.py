@@ -6,8 +6,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
+from .row_texts import texts_of
+from .rows import encode
 from .splits import evaluated_splits, load_split
 from .task import Task
+from .word_pieces import UNSEEN
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -26,13 +29,15 @@ class DataFacts:
 
     Attributes:
         rows: split -> rows.
-        classes: label -> training rows with it, the most frequent first; none for numbers.
+        classes: label -> training rows with it, or words of a tag, the most frequent first; none for numbers.
         bounds: smallest and largest number of the training rows.
         empty_texts: split -> rows with a text of nothing but blanks.
         repeated: other split -> its rows whose texts stand in the training split too.
         contradictions: texts that stand in the training split with different labels.
         without_label: training rows with none of several labels.
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
+        words: of the training rows, where each has a tag: how many in the mean, and in the longest.
+        cut_words: the share of these that `max_length` leaves out; None where nobody counted.
     """
 
     rows: dict[str, int]
@@ -44,9 +49,13 @@ class DataFacts:
     without_label: int
     cut: float | None = None
     max_length: int | None = None
+    words: tuple[float, int] | None = None
+    cut_words: float | None = None
 
     def describe(self) -> dict[str, Any]:
-        return asdict(self)
+        of_words = {"words": self.words, "cut_words": self.cut_words}
+        others = {name: value for name, value in asdict(self).items() if name not in of_words}
+        return others | {name: value for name, value in of_words.items() if value is not None}
 
     @property
     def warnings(self) -> list[str]:
@@ -103,7 +112,7 @@ def look_at(
     splits = {"train": train} | {
         split: load_split(data, task, split) for split in evaluated_splits(data, task).values()
     }
-    texts = {split: _texts(rows, task) for split, rows in splits.items()}
+    texts = {split: texts_of(rows, task) for split, rows in splits.items()}
     known = set(texts["train"])
     labels = train["label"][:]
     return DataFacts(
@@ -118,16 +127,29 @@ def look_at(
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
         cut=None if tokenizer is None or max_length is None else _cut(texts["train"], tokenizer, max_length),
         max_length=max_length,
+        **(_of_words(train, task, tokenizer, max_length) if task.has_tags else {}),
     )
 
 
-def _texts(rows: "Dataset", task: Task) -> list[tuple[str, ...]]:
-    return list(zip(*(rows[column] for column in task.columns), strict=True))
+def _of_words(
+    train: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase | None", max_length: int | None
+) -> dict[str, Any]:
+    """What is counted of the words of tagged rows."""
+    lengths = [len(tags) for tags in train["label"]]
+    facts: dict[str, Any] = {"words": (round(sum(lengths) / len(lengths), 2), max(lengths))}
+    if tokenizer is not None and max_length is not None:
+        looked_at = train.select(range(min(len(train), _TOKENISED)))
+        rows = encode(looked_at, task, tokenizer, max_length=max_length)["first_pieces"]
+        pieces = [piece for row in rows for piece in row]
+        facts["cut_words"] = sum(piece == UNSEEN for piece in pieces) / len(pieces)
+    return facts
 
 
 def _classes(labels: list[Any], task: Task) -> dict[str, int]:
     if task.is_regression:
         return {}
+    if task.has_tags:
+        labels = [tag for row in labels for tag in row]
     ids = (i for row in labels for i, held in enumerate(row) if held) if task.has_several_labels else labels
     counts = Counter(dict.fromkeys(task.labels, 0))
     counts.update(task.labels[i] for i in ids)

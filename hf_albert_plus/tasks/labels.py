@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, shown, suggest
 from .column_roles import is_list
 from .most_likely import class_answers, json_value, most_likely
+from .tag_schemes import TagScheme
 from .task import Kind, Task
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ class FoundLabels:
     Attributes:
         labels: names in the order of their ids, none for numbers.
         bounds: smallest and largest number.
+        tag_scheme: how tags say where entities begin and end.
     """
 
     kind: Kind
     labels: tuple[str, ...]
     bounds: tuple[float, float] | None
+    tag_scheme: TagScheme | None = None
 
 
 def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind | None, where: str) -> FoundLabels:
@@ -87,10 +90,10 @@ def read_labels(table: "pyarrow.Table", task: Task, *, where: str) -> list[Any]:
     ids = {name: i for i, name in enumerate(task.labels)}
     if not task.has_several_labels:
         names = _classes(table, first, where=where, labels=task.labels)
-        _check_known(names, task, where=where)
+        check_known(names, task, where=where)
         return [ids[name] for name in names]
     lists = _lists(table, first, where=where)
-    _check_known([name for names in lists for name in names], task, where=where)
+    check_known([name for names in lists for name in names], task, where=where)
     rows = []
     for names in lists:
         row = [0.0] * len(ids)
@@ -102,6 +105,8 @@ def read_labels(table: "pyarrow.Table", task: Task, *, where: str) -> list[Any]:
 
 def unlabelled(task: Task, count: int) -> list[Any]:
     """Labels that say that there are none."""
+    if task.has_tags:
+        return [[] for _ in range(count)]
     one: Any = [float(UNLABELLED)] * task.num_labels if task.has_several_labels else UNLABELLED
     return [one] * count
 
@@ -205,7 +210,12 @@ def _checked_classes(names: list[str], column: str, *, where: str) -> tuple[str,
     return tuple(known)
 
 
-def _check_known(names: list[str], task: Task, *, where: str) -> None:
+def check_known(names: list[str], task: Task, *, where: str) -> None:
+    """Refuses labels that a task does not have.
+
+    Raises:
+        InvalidInput: such a label.
+    """
     unknown = Counter(names).keys() - set(task.labels)
     if unknown:
         first = min(unknown)

@@ -14,6 +14,7 @@ from .data_settings import DataSettings
 from .division import split_off
 from .glue import TASKS
 from .labels import find_labels, read_labels, unlabelled
+from .row_texts import texts_of
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .tables import (
     TEXT_SUFFIX,
@@ -26,7 +27,8 @@ from .tables import (
     read_lines,
     split_sources,
 )
-from .task import MEASURES, HeldOut, Task
+from .tagged_words import are_tagged, find_tags, read_tags, read_words
+from .task import HeldOut, Task, measures_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,6 +41,8 @@ _MANY_CLASSES = 20
 # What the texts of files without labels are called, whatever the task's column is.
 _TEXT = "text"
 _SMALL_BATCH, _BATCH, _SMALL_SET = 16, 32, 5_000
+# Schemes of tags in words; those that are left out are called as they are.
+_SCHEMES = {"IOBES": "BIOES", "runs": "runs of one tag being an entity", "plain": "without entities"}
 
 
 def find_task(data: str, settings: DataSettings | None = None, *, name: str | None = None) -> Task:
@@ -61,7 +65,10 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
     table, where = tables["train"], f"{data} train"
     _check_rows(table, where=where)
     columns = find_columns(table, settings, where=where)
-    found = find_labels(table, columns.labels, kind=settings.kind, where=where)  # type: ignore[arg-type]
+    if settings.kind == "tags" or (settings.kind is None and are_tagged(table, columns)):
+        found = find_tags(table, columns, where=where)
+    else:
+        found = find_labels(table, columns.labels, kind=settings.kind, where=where)  # type: ignore[arg-type]
     task = Task(
         name=name or _name(data),
         columns=columns.texts,
@@ -69,8 +76,9 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         labels=found.labels,
         kind=found.kind,
         bounds=found.bounds,
-        metrics=MEASURES[found.kind],
-        epochs=_epochs(table.num_rows, len(found.labels)),
+        tag_scheme=found.tag_scheme,
+        metrics=measures_of(found.kind, found.tag_scheme),
+        epochs=_epochs(table.num_rows, 0 if found.kind == "tags" else len(found.labels)),
         batch_size=_SMALL_BATCH if table.num_rows < _SMALL_SET else _BATCH,
         validation_file=settings.validation,
         held_out=None if "validation" in tables else HeldOut(of=_training_hash(data)),
@@ -88,6 +96,7 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
         "classes": f"one of {len(task.labels)} classes ({names})",
         "labels": f"any of {len(task.labels)} labels ({names})",
         "number": f"a number from {low:g} to {high:g}",
+        "tags": f"a tag for each word, one of {len(task.labels)} ({names}), {_SCHEMES.get(task.tag_scheme or '', task.tag_scheme)}",
     }[task.kind]
     held = task.held_out
     validation = (
@@ -214,6 +223,8 @@ def as_written(rows: "Dataset", task: Task) -> "Dataset":
         written = {name: [int(row[i]) for row in labels] for i, name in enumerate(task.label_columns)}
     elif task.has_several_labels:
         written = {first: [[name for name, held in zip(task.labels, row, strict=True) if held] for row in labels]}
+    elif task.has_tags:
+        written = {first: [[task.labels[i] for i in row] for row in labels]}
     else:
         written = {first: [task.labels[i] for i in labels]}
     bare = rows.remove_columns("label")
@@ -305,16 +316,24 @@ def _check_columns(table: "pyarrow.Table", task: Task, *, where: str, labelled: 
 
 
 def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> "Dataset":
-    from datasets import ClassLabel, Dataset, Features, Sequence, Value
+    from datasets import ClassLabel, Dataset, Features, List, Sequence, Value
 
-    columns: dict[str, list[Any]] = {name: _texts(table, name, where=where) for name in task.columns}
+    read, text = (read_words, List(Value("string"))) if task.has_tags else (_texts, Value("string"))
+    columns: dict[str, list[Any]] = {name: read(table, name, where=where) for name in task.columns}
     has_labels = set(task.label_columns) <= set(table.column_names)
     keeps = labelled or (has_labels and not any(table.column(name).null_count for name in task.label_columns))
-    columns["label"] = read_labels(table, task, where=where) if keeps else unlabelled(task, table.num_rows)
+    if not keeps:
+        columns["label"] = unlabelled(task, table.num_rows)
+    elif task.has_tags:
+        columns["label"] = read_tags(table, columns[task.columns[0]], task, where=where)
+    else:
+        columns["label"] = read_labels(table, task, where=where)
     kind: Any = Value("float32") if task.is_regression else ClassLabel(names=list(task.labels))
     if task.has_several_labels:
         kind = Sequence(Value("float32"), length=task.num_labels)
-    features = Features({**{name: Value("string") for name in task.columns}, "label": kind})
+    if task.has_tags:
+        kind = List(kind)
+    features = Features({**dict.fromkeys(task.columns, text), "label": kind})
     return Dataset.from_dict(columns, features=features)
 
 
@@ -347,7 +366,7 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
 def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     """The training rows without those held out, or these."""
     held_out = task.held_out or HeldOut(of="")
-    texts = ["\x1f".join(parts) for parts in zip(*(rows[column] for column in task.columns), strict=True)]
+    texts = ["\x1f".join(parts) for parts in texts_of(rows, task)]
     classes = list(rows["label"]) if task.kind == "classes" else None
     kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed)
     if not held:

@@ -11,6 +11,7 @@ from ..checkpoints import open_tokenizer
 from ..errors import InvalidInput, first_line
 from ..model_inputs import longest_input, reads_token_types
 from .task import Task
+from .word_pieces import encode_words
 
 if TYPE_CHECKING:
     import pyarrow
@@ -207,12 +208,16 @@ def fitted_tokenizer(tokenizer: Any, config: "PreTrainedConfig") -> "PreTrainedT
 
 
 def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *, max_length: int) -> "Dataset":
-    """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`. Padding is the batch's
-    business."""
+    """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`; rows of tagged words also with
+    `first_pieces` (see `encode_words`). Padding is the batch's business."""
 
     def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        encoded = dict(tokenizer(*(batch[column] for column in task.columns), truncation=True, max_length=max_length))
-        encoded["labels"] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
+        columns = [batch[column] for column in task.columns]
+        if task.has_tags:
+            encoded = encode_words(columns[0], batch["label"], tokenizer, max_length=max_length)
+        else:
+            encoded = dict(tokenizer(*columns, truncation=True, max_length=max_length))
+            encoded["labels"] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
         encoded["length"] = [len(ids) for ids in encoded["input_ids"]]
         return encoded
 

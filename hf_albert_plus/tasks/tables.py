@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, first_line, shown
 from ..hub_connection import check_data
 from ..records.files import check_input_file
+from .conll import CONLL_SUFFIXES, read_conll
 
 if TYPE_CHECKING:
     import pyarrow
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
 TEXT_SUFFIX = ".txt"
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
@@ -185,10 +186,18 @@ def _with_class_names(rows: Any) -> "pyarrow.Table":
     rows = rows.flatten_indices() if rows._indices is not None else rows
     table = rows.data.table.replace_schema_metadata(None)
     for number, (name, feature) in enumerate(rows.features.items()):
+        of_lists = getattr(feature, "feature", None)
         if isinstance(feature, ClassLabel):
-            named = [None if value is None or value < 0 else feature.int2str(value) for value in rows[name]]
+            named: list[Any] = [_class_name(feature, value) for value in rows[name]]
             table = table.set_column(number, name, pyarrow.array(named, pyarrow.string()))
+        elif isinstance(of_lists, ClassLabel):
+            named = [None if row is None else [_class_name(of_lists, value) for value in row] for row in rows[name]]
+            table = table.set_column(number, name, pyarrow.array(named, pyarrow.list_(pyarrow.string())))
     return table
+
+
+def _class_name(feature: Any, value: int | None) -> str | None:
+    return None if value is None or value < 0 else str(feature.int2str(value))
 
 
 def read_files(files: list[Path]) -> "pyarrow.Table":
@@ -224,6 +233,8 @@ def _read_file(path: Path) -> "pyarrow.Table":
         return _read_csv(path)
     if suffix in (".jsonl", ".ndjson"):
         return _read_json_lines(path)
+    if suffix in CONLL_SUFFIXES:
+        return read_conll(_text(path), path)
     repair = (
         "write an object a line, as .jsonl" if suffix == ".json" else "convert it, and give it the suffix of its form"
     )

@@ -4,11 +4,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from ..errors import InvalidInput, suggest
+from .tag_schemes import TagScheme
 
-# One class of several, any number of labels together, or a number.
-Kind = Literal["classes", "labels", "number"]
+# One class of several, any number of labels together, a number, or a tag for each word.
+Kind = Literal["classes", "labels", "number", "tags"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
-KINDS: tuple[Kind, ...] = ("classes", "labels", "number")
+KINDS: tuple[Kind, ...] = ("classes", "labels", "number", "tags")
 _PROBLEMS: dict[Kind, ProblemType] = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -19,9 +20,31 @@ MEASURES: dict[Kind, tuple[str, ...]] = {
     "classes": ("accuracy", "macro_f1", "weighted_f1", "matthews"),
     "labels": ("micro_f1", "macro_f1", "average_precision"),
     "number": ("pearson", "spearman", "rmse"),
+    "tags": ("entity_f1", "entity_precision", "entity_recall", "tag_accuracy"),
 }
+# Of tags without entities.
+_PLAIN = ("tag_accuracy",)
 # Measures in the unit of the numbers, better the lower. All others are points, better the higher.
 ERRORS = frozenset({"rmse"})
+
+
+def measures_of(kind: Kind, scheme: TagScheme | None = None) -> tuple[str, ...]:
+    """What a task is measured by."""
+    return _PLAIN if scheme == "plain" else MEASURES[kind]
+
+
+def check_answers_texts(task: "Task", *, what: str, repair: str) -> None:
+    """Refuses a task of tags where one answer to a text is read.
+
+    Raises:
+        InvalidInput: such a task.
+    """
+    if task.has_tags:
+        raise InvalidInput(
+            f"{what} is for tasks with an answer to each text",
+            got=f"{task.name}, which has a tag for each word",
+            repair=repair,
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +75,7 @@ class Task:
         epochs, batch_size: plain fine-tuning defaults: small sets are seen more often.
         max_length: longest input in tokens, as a model was trained.
         bounds: smallest and largest number of the training rows.
+        tag_scheme: how tags say where entities begin and end.
         held_out: the validation split, where the data have none of their own.
         validation_file: where the validation split is, if not with the data.
         benchmark: whose task it is; None of a user's own.
@@ -73,6 +97,7 @@ class Task:
     batch_size: int
     max_length: int = 128
     bounds: tuple[float, float] | None = None
+    tag_scheme: TagScheme | None = None
     held_out: HeldOut | None = None
     validation_file: str | None = None
     benchmark: str | None = None
@@ -93,6 +118,16 @@ class Task:
         return self.kind == "labels"
 
     @property
+    def has_tags(self) -> bool:
+        """Whether each word of a row has a label: its tag."""
+        return self.kind == "tags"
+
+    @property
+    def head(self) -> str:
+        """The suffix of the classes whose models answer it."""
+        return "ForTokenClassification" if self.has_tags else "ForSequenceClassification"
+
+    @property
     def is_scored_by_error(self) -> bool:
         """Whether less of its score is better, which is then in the unit of the numbers."""
         return self.metrics[0] in ERRORS
@@ -107,9 +142,9 @@ class Task:
         return list(self.labels) or ["score"]
 
     @property
-    def problem_type(self) -> ProblemType:
-        """What transformers calls the kind."""
-        return _PROBLEMS[self.kind]
+    def problem_type(self) -> ProblemType | None:
+        """What transformers calls the kind; it has no name for tags, whose models are of a class of their own."""
+        return _PROBLEMS.get(self.kind)
 
     @property
     def rows(self) -> dict[str, str]:
@@ -138,7 +173,7 @@ class Task:
         """
         if measure is None:
             return self
-        known = list(dict.fromkeys([*self.metrics, *MEASURES[self.kind]]))
+        known = list(dict.fromkeys([*self.metrics, *measures_of(self.kind, self.tag_scheme)]))
         if measure not in known:
             raise InvalidInput(
                 f"--measure must be one of those of {self.name}", got=repr(measure), repair=suggest(measure, known)

@@ -6,7 +6,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from ..checkpoints import check_label_order, check_trainable, label_names_of, load_classifier
-from ..heads import is_classifier
+from ..heads import answers
 from ..records.record import Record, parent
 from ..records.stage import run_stage
 from ..tasks.rows import load_tokenizer
@@ -23,7 +23,7 @@ def is_trained_for(config: PreTrainedConfig, task: Task, *, alone: bool) -> bool
     Raises:
         InvalidInput: a classifier with the task's labels in another order, or with others than a task of one's own has.
     """
-    if not is_classifier(config) or config.num_labels != task.num_labels:
+    if not answers(config, task) or config.num_labels != task.num_labels:
         return False
     names = {name.lower() for name in label_names_of(config)}
     if task.benchmark and names != {name.lower() for name in task.label_names}:

@@ -1,16 +1,16 @@
-"""Fine-tuning an encoder on one GLUE task: a model directory and data in, a classifier directory out."""
+"""Fine-tuning an encoder on one task: a model directory and data in, a classifier directory out."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import DataCollatorWithPadding, TrainerCallback, set_seed
+from transformers import TrainerCallback, set_seed
 
 from ..checkpoints import check_trainable
 from ..config_files import load_config
 from ..conversion.sentence_encoders import open_for_task
 from ..conversion.settings import Pooling
-from ..heads import is_classifier
+from ..heads import gives_labels
 from ..records import processes
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
@@ -19,6 +19,7 @@ from ..tasks.rows import encode, fits_positions, load_tokenizer
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from .collators import collator_of
 from .label_thresholds import set_label_thresholds
 from .loop import TrainingResult, train
 from .new_heads import head_rate, start_at_priors
@@ -56,14 +57,14 @@ def fit(
     """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer. A head with a rate of its own is a
     new one."""
     tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
-    answers = is_classifier(load_config(model, option="--model"))
+    answers = gives_labels(load_config(model, option="--model"))
     if head_learning_rate is not None:
         start_at_priors(classifier, rows["labels"][:], task)
     with standard_units(classifier, rows, task=task, answers=answers) as learned:
         result = train(
             classifier,
             rows=learned,
-            collator=DataCollatorWithPadding(tokenizer),
+            collator=collator_of(task, tokenizer),
             settings=settings,
             checkpoints=directory / CHECKPOINTS,
             description=description,
@@ -94,14 +95,15 @@ def finetune(
     """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
 
     Args:
-        model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens.
+        model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens, or AutoModelForTokenClassification
+            for a task of tags.
         data: folder or Hub id in the layout of nyu-mll/glue.
         output: the directory to make: model, tokenizer, record.json.
         pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
         head_learning_rate: peak of a new head. By default 1e-3 for data of one's own, and the encoder's for a benchmark.
         keep_zeros: whether the weights of a pruned encoder that are zero stay so (Compressing BERT, section 3).
     """
-    is_new = not is_classifier(load_config(model, option="--model"))
+    is_new = not gives_labels(load_config(model, option="--model"))
     of_head = head_rate(task, chosen=head_learning_rate, learning_rate=settings.learning_rate, is_new=is_new)
 
     def work(directory: Path) -> dict[str, Any]:

@@ -142,7 +142,9 @@ def train(
     )
     if head_learning_rate is not None:
         trainer.head_learning_rate = head_learning_rate
-    if type(model).__name__.endswith("ForSequenceClassification") and not getattr(model, "counts_every_label", False):
+    if type(model).__name__.endswith(("ForSequenceClassification", "ForTokenClassification")) and not getattr(
+        model, "counts_every_label", False
+    ):
         # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
         trainer.model_accepts_loss_kwargs = False
     return run_trainer(trainer, description=description, checkpoint_seconds=checkpoint_seconds)

@@ -13,6 +13,7 @@ import torch
 from ..errors import InvalidInput
 from ..last_layers import last_layers
 from ..tasks.task import Task
+from .collators import counted_labels
 
 # Of a new head of one's own data, where no rate is given.
 HEAD_LEARNING_RATE = 1e-3
@@ -39,15 +40,20 @@ def head_rate(task: Task, *, chosen: float | None, learning_rate: float, is_new:
 
 @torch.no_grad()
 def start_at_priors(classifier: Any, labels: Any, task: Task) -> None:
-    """Lets a new head of several labels begin with the log odds of each label, `[labels]`, among the training rows' `[rows, labels]`.
-    A label that all rows or none have counts as one other row."""
+    """Lets a new head of several labels begin with the log odds of each label, `[labels]`, among the training rows' `[rows, labels]`,
+    and one of tags with the logarithm of each tag's share of the words. A label that all rows or none have counts as one other row.
+
+    Args:
+        labels: of encoded rows; of tags, -100 at tokens that do not count.
+    """
     layers = last_layers(classifier)
-    if task.kind != "labels" or layers is None:
+    if task.kind not in ("labels", "tags") or layers is None:
         return
-    given_NC = numpy.asarray(labels, dtype=numpy.float64)
+    counted = counted_labels(labels, task)
+    given_NC = numpy.eye(task.num_labels)[counted] if task.has_tags else counted.astype(numpy.float64)
     rate_C = given_NC.mean(axis=0).clip(1 / (len(given_NC) + 1), len(given_NC) / (len(given_NC) + 1))
     for layer in layers.values():
-        layer.bias.copy_(torch.from_numpy(numpy.log(rate_C / (1 - rate_C))))
+        layer.bias.copy_(torch.from_numpy(numpy.log(rate_C if task.has_tags else rate_C / (1 - rate_C))))
 
 
 def give_head_its_rate(optimizer: torch.optim.Optimizer, model: Any, learning_rate: float) -> None:

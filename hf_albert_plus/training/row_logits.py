@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ..machine import fastest_device
+from ..model_inputs import IGNORED
 
 # Rows of a batch.
 _BATCH = 64
@@ -18,7 +19,7 @@ def row_logits(
     *,
     use_bf16: bool = False,
 ) -> torch.Tensor:
-    """Logits in fp32, `[rows, C]`.
+    """Logits in fp32, `[rows, C]`; of a tagger, of the tokens with a label after each other, `[words, C]`.
 
     Args:
         rows: in an order in which similar lengths stand together, or padding costs time.
@@ -31,5 +32,6 @@ def row_logits(
         batch = collator(rows[begin : begin + _BATCH])
         read = {name: tensor.to(device) for name, tensor in batch.items() if name not in ("labels", "length")}
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=use_bf16):
-            answers.append(model(**read).logits.float().cpu())
+            logits = model(**read).logits.float().cpu()
+        answers.append(logits[batch["labels"] != IGNORED] if logits.dim() == 3 else logits)
     return torch.cat(answers)

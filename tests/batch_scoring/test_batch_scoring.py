@@ -24,9 +24,10 @@ from hf_albert_plus.cli.app import app
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.records.outputs import OutputLock
-from tests.support import kinds
+from tests.support import kinds, taggers
 from tests.support.command_line import invoke
 from tests.support.kinds import KINDS, make_classifier
+from tests.support.taggers import make_tagger
 
 WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(7) for length in range(7)]
@@ -634,3 +635,38 @@ def test_a_plan_of_another_shape_is_refused(run, tmp_path, text):
         InvalidInput, match="the plan of a run must .*choose another --output, or remove that directory"
     ):
         run("in.txt")
+
+
+def test_a_taggers_rows_have_words_tags_and_entities(tokenizer_dir, run, tmp_path):
+    """Against the tagger itself, a text at a time."""
+    make_tagger(tmp_path / "tagger", tokenizer_dir)
+    texts = [*taggers.TEXTS, "the doctor " * 60, ""]
+    write(tmp_path / "in.jsonl", texts)
+    run("in.jsonl", engine=tmp_path / "tagger", runtime="torch", keep=("text",))
+    tagger = TextClassifier(tmp_path / "tagger", "torch", cores=1, max_length=None)
+    for text, row in zip(texts, rows_of(tmp_path), strict=True):
+        (said,) = tagger.tag([text])
+        assert (row["words"], row["tags"]) == tuple([word[name] for word in said.words] for name in ("word", "tag"))
+        scores = [word["score"] for word in said.words]
+        assert row["tag_scores"] == [score if score is None else pytest.approx(score, abs=1e-4) for score in scores]
+        assert [{**each, "score": 0} for each in row["entities"]] == [
+            {name: 0 if name == "score" else each[name] for name in ("label", "text", "start", "end", "score")}
+            for each in said.entities
+        ]
+        assert all(row["text"][each["start"] : each["end"]] == each["text"] for each in row["entities"])
+    assert any(row["entities"] for row in rows_of(tmp_path))
+    assert [row["truncated"] for row in rows_of(tmp_path)] == [False] * 4 + [True, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"logits": True}, "--logits is for classifiers of texts"),
+        ({"keep": ("text=tags",)}, "'tags', which a tagger writes"),
+    ],
+)
+def test_what_a_tagger_cannot_write_is_refused(tokenizer_dir, run, tmp_path, settings, said):
+    make_tagger(tmp_path / "tagger", tokenizer_dir)
+    write(tmp_path / "in.jsonl", ["a"])
+    with pytest.raises(InvalidInput, match=said):
+        run("in.jsonl", engine=tmp_path / "tagger", runtime="torch", **settings)

@@ -20,7 +20,7 @@ from ...records.progress import bar
 from ...records.record import Record, carried_record, parent
 from ...records.stage import run_stage
 from ...tasks.splits import data_parent
-from ...tasks.task import Task
+from ...tasks.task import Task, check_answers_texts
 from ...tasks.task_file import write_task
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
@@ -99,6 +99,9 @@ def calibrate_exits(
     Raises:
         InvalidInput: no exits, a criterion that the task has no numbers for, or too few rows.
     """
+    check_answers_texts(
+        task, what="calibrate-exits", repair="export the tagger as it is: exits are of classifiers of texts"
+    )
     if task.is_regression and settings.criterion != "patience":
         raise InvalidInput(
             f"--criterion must be patience for {task.name}, which has no classes to be sure of",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import DataCollatorWithPadding, set_seed
+from transformers import set_seed
 
 from ...checkpoints import check_trainable, load_classifier
 from ...conversion.models import to_albert_plus
@@ -14,6 +14,7 @@ from ...records.stage import run_stage
 from ...tasks.splits import data_parent
 from ...tasks.task import Task
 from ...tasks.task_file import write_task
+from ...training.collators import collator_of
 from ...training.finetuning import task_rows
 from ...training.label_thresholds import set_label_thresholds
 from ...training.loop import TrainingResult, train
@@ -75,7 +76,7 @@ def qat(
         classifier: Any = to_albert_plus(load_classifier(model, option="--model", task=task))
         check_trainable(model, classifier.config, option="--model")
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
-        collator = DataCollatorWithPadding(tokenizer)
+        collator = collator_of(task, tokenizer)
         blocks = blocks_of(classifier)
         curvatures: dict[str, list[float]] | None = None
         if settings.budget is None:

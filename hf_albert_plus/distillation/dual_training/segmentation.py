@@ -13,7 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from ...errors import InvalidInput
-from ...pretraining.masking import IGNORED, MASKED_SHARE, RANDOM, REPLACED
+from ...model_inputs import IGNORED
+from ...pretraining.masking import MASKED_SHARE, RANDOM, REPLACED
 from ...training.row_order import RowDraws
 
 if TYPE_CHECKING:

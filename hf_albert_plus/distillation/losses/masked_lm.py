@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from ...pretraining.masking import IGNORED
+from ...model_inputs import IGNORED
 from .reductions import check_shapes, mean_over_selected
 
 

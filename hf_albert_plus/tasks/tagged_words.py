@@ -1,0 +1,123 @@
+"""Words and their tags, as lists of equal length in every row of a table."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput, first_line, shown
+from .column_roles import Columns, is_list
+from .labels import FoundLabels, check_known, label_name
+from .most_likely import json_value
+from .tag_schemes import OUTSIDE, check_scheme, find_scheme
+from .task import Task
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Of the rows whose lists are as long as each other, from which on the others are faults.
+_MOST = 0.5
+
+
+def are_tagged(table: "pyarrow.Table", columns: Columns) -> bool:
+    """Whether a table's texts are lists of words, and its labels lists of as many names."""
+    names = (*columns.texts, *columns.labels)
+    if len(names) != 2 or not all(is_list(table.column(name)) for name in names):
+        return False
+    rows = [
+        (words, tags) for words, tags in zip(*(table.column(name).to_pylist() for name in names), strict=True) if words
+    ]
+    alike = sum(tags is not None and len(words) == len(tags) for words, tags in rows)
+    return alike > 0 and alike >= _MOST * len(rows)
+
+
+def find_tags(table: "pyarrow.Table", columns: Columns, *, where: str) -> FoundLabels:
+    """What the tags of training rows are: their names, `O` first where it is one of them, and their scheme.
+
+    Raises:
+        InvalidInput: more than a column of words and one of tags, lists that do not fit together, a single tag, or tags that break
+            their scheme.
+    """
+    if len(columns.texts) != 1 or len(columns.labels) != 1:
+        raise InvalidInput(
+            "tags are of the words of one text",
+            got=f"the columns {', '.join((*columns.texts, *columns.labels))}",
+            repair="name one --text-column with lists of words, and one --label-column with lists of tags",
+        )
+    sentences = _lists_of_tags(table, columns.labels[0], read_words(table, columns.texts[0], where=where), where=where)
+    counts = Counter(tag for tags in sentences for tag in tags)
+    if len(counts) < 2:
+        raise InvalidInput(
+            "a task of tags must have at least two", got=f"{next(iter(counts))!r} alone in {where}", repair="choose another --label-column"
+        )  # fmt: skip
+    scheme = find_scheme(sentences, where=where)
+    first = OUTSIDE if OUTSIDE in counts else min(counts, key=lambda tag: (-counts[tag], tag))
+    names = sorted(counts, key=lambda tag: (tag != first, tag if scheme in ("runs", "plain") else tag[2:], tag))
+    return FoundLabels("tags", tuple(names), None, scheme)
+
+
+def read_words(table: "pyarrow.Table", name: str, *, where: str) -> list[list[str]]:
+    """The words of every row.
+
+    Raises:
+        InvalidInput: a value that is no list of words, a row without any, an empty word, or characters that UTF-8 lacks.
+    """
+    rows = []
+    for place, value in enumerate(table.column(name).to_pylist(), start=1):
+        words = json_value(value)
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+            raise InvalidInput(
+                f"column {name!r} must hold a list of words in every row",
+                got=f"{shown(value)} in row {place} of {where}",
+                repair='write ["as", "this"], in a jsonl or parquet file, or a word a line as .conll',
+            )
+        empty = next((number for number, word in enumerate(words, start=1) if not word.strip()), None)
+        if empty is not None:
+            raise InvalidInput(
+                f"words of column {name!r} must not be empty",
+                got=f"{shown(words[empty - 1])}, word {empty} of row {place} in {where}",
+                repair="drop it and its tag",
+            )
+        rows.append(words)
+    try:
+        "\n".join(word for words in rows for word in words).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"column {name!r} must hold characters that UTF-8 has", got=f"{first_line(error)} in {where}", repair="write those rows again"
+        ) from None  # fmt: skip
+    return rows
+
+
+def read_tags(table: "pyarrow.Table", words: list[list[str]], task: Task, *, where: str) -> list[list[int]]:
+    """The ids of every row's tags.
+
+    Raises:
+        InvalidInput: lists of other lengths than their words, tags that the task does not know, or that break its scheme.
+    """
+    sentences = _lists_of_tags(table, task.label_columns[0], words, where=where)
+    check_known([tag for tags in sentences for tag in tags], task, where=where)
+    check_scheme(sentences, task.tag_scheme or "plain", where=where)
+    ids = {name: number for number, name in enumerate(task.labels)}
+    return [[ids[tag] for tag in tags] for tags in sentences]
+
+
+def _lists_of_tags(table: "pyarrow.Table", name: str, words: list[list[str]], *, where: str) -> list[list[str]]:
+    rows = []
+    for place, (value, of_row) in enumerate(zip(table.column(name).to_pylist(), words, strict=True), start=1):
+        tags: Any = json_value(value)
+        if not isinstance(tags, list) or not all(_is_name(tag) for tag in tags):
+            raise InvalidInput(
+                f"column {name!r} must hold a list of tags in every row, one a word",
+                got=f"{shown(value)} in row {place} of {where}",
+                repair='write ["O", "B-city"], or choose another --label-column',
+            )
+        if len(tags) != len(of_row):
+            raise InvalidInput(
+                "every word must have its tag",
+                got=f"{len(of_row)} words and {len(tags)} tags in row {place} of {where}: {shown(' '.join(of_row))}",
+                repair="write as many tags as words there, or drop the row",
+            )
+        rows.append([label_name(tag) for tag in tags])
+    return rows
+
+
+def _is_name(tag: Any) -> bool:
+    return isinstance(tag, str | int) and bool(str(tag).strip())
