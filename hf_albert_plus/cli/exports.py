@@ -31,7 +31,7 @@ def export(
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Export a model to ONNX, OpenVINO, TensorRT or Triton, verified and counted."""
+    """Export a model to ONNX, OpenVINO, TensorRT, Triton or the browser, verified and counted."""
     start(threads)
     from hf_albert_plus.eval.scoring import logits_scorer_for, scorer_for
     from hf_albert_plus.export.stage import export as stage
