@@ -7,6 +7,7 @@ from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import ARTEFACTS, TYPED_GRAPHS, Artefact
 from hf_albert_plus.errors import InvalidInput, need, suggest
 from hf_albert_plus.export.exits.exit_exports import check_exits
+from hf_albert_plus.export.sentence_vectors import check_pooling
 from hf_albert_plus.export.settings import EXIT_FORMS, ExportSettings
 from hf_albert_plus.export.web_folder import check_web
 from hf_albert_plus.records.files import check_input_file
@@ -36,6 +37,7 @@ def wanted_artefacts(to: list[str], settings: ExportSettings, source: Path) -> l
     wanted = _rows(names)
     if "web" in names:
         check_web(source)
+    check_pooling(settings, source)
     _check_exits(wanted, settings, source)
     _check_training(wanted, settings, scheme)
     _check_examples(wanted, settings, scheme)
