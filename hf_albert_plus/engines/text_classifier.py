@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,33 +15,18 @@ import numpy
 from ..errors import InvalidInput, first_line, need
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
-from .classifier_config import answer_rule_of, characters_read, length_taken
+from .classifier_config import answer_rule_of, length_taken
 from .padding import Ids
 from .plain_onnx import PlainOnnx, open_plain
 from .runtime_files import check_hashes, engine_file
 from .text_answers import ClassifierFacts, LabelScore, Text, TextAnswers, TopK
-from .text_tokens import open_text_tokens
+from .text_tokens import Encoded, characters_read, open_text_tokens
 
 if TYPE_CHECKING:
     from .engine import Engine
 
 _WARM_LENGTHS = (8, 32, 128)
 _TIMED_LENGTHS, _TIMED_CALLS = (8, 64), 5
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Token ids of texts, in their order.
-
-    Attributes:
-        rows: no longer than the model takes.
-        tokens: that each text has; of one with far too many characters, those that were read.
-        truncated: which were cut.
-    """
-
-    rows: list[Ids]
-    tokens: list[int]
-    truncated: list[bool]
 
 
 class TextClassifier:
@@ -191,19 +175,7 @@ class TextClassifier:
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
         """Tokenises, and cuts what is too long."""
-        longest = self.facts.max_length
-        shortened = [_shortened(text, self.characters) for text in texts]
-        rows = self.tokens.whole(shortened)
-        tokens = [len(row["input_ids"]) for row in rows]
-        too_long = [place for place, length in enumerate(tokens) if length > longest]
-        if too_long:
-            cut = self.tokens.cut([shortened[place] for place in too_long])
-            for place, row in zip(too_long, cut, strict=True):
-                rows[place] = row
-        truncated = [
-            length > longest or text is not given for length, text, given in zip(tokens, shortened, texts, strict=True)
-        ]
-        return Encoded(rows, tokens, truncated)
+        return self.tokens.encode(texts, longest=self.facts.max_length)
 
 
 def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine | PlainOnnx":
@@ -215,10 +187,3 @@ def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine 
     from .engine import Engine
 
     return Engine.load(directory, runtime.name, threads=threads, verify=False)
-
-
-def _shortened(text: Text, characters: int) -> Text:
-    """A text, or each of a pair, with no more characters than could matter; the very same one where it has no more."""
-    if isinstance(text, str):
-        return text if len(text) <= characters else text[:characters]
-    return text if max(map(len, text)) <= characters else (text[0][:characters], text[1][:characters])

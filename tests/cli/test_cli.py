@@ -43,6 +43,7 @@ VERBS = [
     "bench serve",
     "capacity",
     "score",
+    "embed",
     "qat",
     "prune",
     "sparsify",
