@@ -75,9 +75,9 @@ def check_pooling(settings: ExportSettings, source: Path) -> None:
 
 def write_modules(directory: Path, config: Any, settings: ExportSettings) -> None:
     """Writes `modules.json` and the folders that it names, so that `SentenceTransformer(directory)` reads texts as the graphs do. The names are
-    those that every release of the library reads."""
+    the library's old ones, which its release 6 reads as well."""
     kinds = ["Transformer", "Pooling", *(["Normalize"] if settings.normalize else [])]
-    modules = [
+    modules: list[dict[str, Any]] = [
         {
             "idx": place,
             "name": str(place),

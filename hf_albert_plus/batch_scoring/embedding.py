@@ -18,7 +18,7 @@ from ..records.record import Record, file_parent, parent
 from ..records.stage import run_stage
 from .columns import InputFormat, InputRows, kept_schema
 from .part_files import Tally
-from .plan import Plan, make_plan
+from .plan import Plan, RunIdentity, make_plan
 from .settings import ScoreSettings
 from .sources import find_sources
 from .worker import portions
@@ -57,7 +57,7 @@ def embed(
     encoder = TextEncoder(engine, runtime, cores=cores, max_length=settings.max_length)
     settings = replace(settings, max_length=encoder.max_seq_length)
     of_engine = parent(engine)
-    identity = {"settings": {**settings.describe(), "runtime": runtime}, "engine": of_engine}
+    identity = RunIdentity(settings={**settings.describe(), "runtime": runtime}, engine=of_engine)
     files = {f"input {number}": file_parent(Path(source.file)) for number, source in enumerate(sources)}
 
     def work(directory: Path) -> dict[str, Any]:
