@@ -69,7 +69,7 @@ def check_pooling(settings: ExportSettings, source: Path) -> None:
         raise InvalidInput(
             "--pooling makes vectors of a bare encoder",
             got=f"{architecture} in {source}",
-            repair="leave it out, or export the encoder that the model was trained from",
+            repair="leave it out, or save its encoder alone first: AutoModel.from_pretrained(DIR).save_pretrained(OUT)",
         )
 
 
