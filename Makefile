@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all test-pages upstream check cards docs clean help
+.PHONY: demo test test-all test-pages upstream node check cards docs clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -10,6 +10,7 @@ help:
 	@echo "make test      the tests, transformers' own common model tests among them"
 	@echo "make test-all  the slow ones too: clusters, processes that are killed, measured times, every peer"
 	@echo "make test-pages  every block of the documentation, beside a demo that it makes"
+	@echo "make node      the packages of examples/browser, which the slow tests of the browser need, too"
 	@echo "make check     lint, types and all of the tests"
 	@echo "make cards     fails if a card differs from its record, or a figure of a results page has none"
 	@echo "make docs      the documentation in docs/_build/html, warnings as errors"
@@ -50,6 +51,15 @@ upstream: .venv/.dev
 		rm -r $(UPSTREAM)/sdist; \
 	fi
 
+# transformers.js, and what drives a browser for its tests. No package runs a script: onnxruntime-node's would fetch libraries for a GPU.
+NODE := examples/browser/node_modules/.made
+
+node: $(NODE)
+
+$(NODE): examples/browser/package.json examples/browser/package-lock.json
+	npm ci --ignore-scripts --no-audit --no-fund --prefix examples/browser
+	@touch $@
+
 # A worker a core; a file's tests share what they prepare.
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
@@ -80,4 +90,4 @@ docs: .venv/.docs
 	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --nitpicky docs docs/_build/html
 
 clean:
-	rm -rf .venv .typecheck demo-output docs/_build build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .typecheck demo-output docs/_build examples/browser/node_modules build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -23,6 +23,7 @@ from hf_albert_plus.export.precision.keep_fp32 import Kept, fewest_in_fp32, rank
 from hf_albert_plus.export.precision.products import QuantisedGraph, WeightProducts, count_products
 from hf_albert_plus.export.tensorrt_plan import TENSORRT_RELEASE, build_plan, unsupported
 from hf_albert_plus.export.triton import write_repository
+from hf_albert_plus.export.web_folder import write_web_folder
 from hf_albert_plus.export.work import Score, Work
 from hf_albert_plus.model_inputs import longest_input
 from hf_albert_plus.random_inputs import with_choices
@@ -223,6 +224,10 @@ def _triton(work: Work, artefact: Artefact) -> Results:
     return (repository,)
 
 
+def _web(work: Work, artefact: Artefact) -> Results:
+    return (write_web_folder(work.directory, work.model, work.tokenizer, artefacts=work.made),)
+
+
 EXPORTERS: dict[str, Callable[[Work, Artefact], Results]] = {
     "onnx": _fp32,
     "onnx-fp16": partial(_half, half="fp16"),
@@ -236,4 +241,5 @@ EXPORTERS: dict[str, Callable[[Work, Artefact], Results]] = {
     "openvino-int8": _openvino_int8,
     "tensorrt": _tensorrt,
     "triton": _triton,
+    "web": _web,
 }

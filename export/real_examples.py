@@ -7,7 +7,7 @@ import numpy
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hf_albert_plus.checkpoints import has_tokenizer
-from hf_albert_plus.engines.classifier_config import characters_read
+from hf_albert_plus.engines.text_tokens import characters_read
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.sample_texts import sample_rows
 from hf_albert_plus.model_inputs import input_names, longest_input

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from hf_albert_plus.conversion.settings import SentencePooling
 from hf_albert_plus.engines.artefacts import ARTEFACTS, TYPED_GRAPHS, names_in_words
 from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.option import Option, PythonOnly
@@ -92,6 +93,8 @@ class ExportSettings:
         float | None,
         Option("Points of the score that int8 may lose; finds the fewest products to keep in fp32."),
     ] = None
+    pooling: Annotated[SentencePooling | None, PythonOnly("--pooling has it, of a text's vector")] = None
+    normalize: Annotated[bool, Option("With --pooling: divide each text's vector by its length.")] = False
     exit_form: Annotated[str, Option("Graph of exits: loop, segments, or auto for the faster one.")] = "auto"
     tensorrt_from: Annotated[str, Option(f"Graph that TensorRT builds from: {names_in_words(TYPED_GRAPHS)}.")] = (
         "onnx-fp16"
@@ -116,6 +119,8 @@ class ExportSettings:
             settings["keep_fp32"] = list(self.keep_fp32)
         if self.max_drop is not None:
             settings["max_drop"] = self.max_drop
+        if self.pooling is not None:
+            settings |= {"pooling": self.pooling, "normalize": self.normalize}
         if any(ARTEFACTS[name].has_exits for name in wanted):
             settings["exit_form"] = self.exit_form
         if "tensorrt" in wanted:

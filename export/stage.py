@@ -12,6 +12,7 @@ from hf_albert_plus.export.exits.int8_thresholds import Recalibration
 from hf_albert_plus.export.exporters import EXPORTERS
 from hf_albert_plus.export.facts import facts_of
 from hf_albert_plus.export.graph.tracing import applied_passes
+from hf_albert_plus.export.sentence_vectors import SentenceEncoder, write_modules
 from hf_albert_plus.export.settings import ExportSettings, Scorer
 from hf_albert_plus.export.tensorrt_plan import check_tensorrt
 from hf_albert_plus.export.wanted import wanted_artefacts
@@ -94,6 +95,9 @@ def _export(
         begin("open")
         copy_model(source, directory)
         model = open_as_trained(source, option="DIR")
+        if settings.pooling is not None:
+            model = SentenceEncoder(model, pooling=settings.pooling, normalize=settings.normalize).eval()
+            write_modules(directory, model.config, settings)
         begin("trace")
         work = Work.begin(model, source, directory, settings, scorer, scratch=Path(scratch))
         if any(artefact.has_exits for artefact in wanted):

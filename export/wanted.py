@@ -7,7 +7,9 @@ from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import ARTEFACTS, TYPED_GRAPHS, Artefact
 from hf_albert_plus.errors import InvalidInput, need, suggest
 from hf_albert_plus.export.exits.exit_exports import check_exits
+from hf_albert_plus.export.sentence_vectors import check_pooling
 from hf_albert_plus.export.settings import EXIT_FORMS, ExportSettings
+from hf_albert_plus.export.web_folder import check_web
 from hf_albert_plus.records.files import check_input_file
 from hf_albert_plus.tasks.glue import get_task
 
@@ -27,9 +29,15 @@ def wanted_artefacts(to: list[str], settings: ExportSettings, source: Path) -> l
     for artefact in _rows(names):
         for library in artefact.libraries:
             need(library, extra=artefact.extra or artefact.name)
+    trained = None if scheme is None else "onnx-int8" if scheme.is_int8 else "onnx-nbits"
     if "triton" in names and not any(artefact.triton_backend for artefact in _rows(names)):
-        names.add("onnx" if scheme is None else "onnx-int8" if scheme.is_int8 else "onnx-nbits")
+        names.add(trained or "onnx")
+    if "web" in names and not any(artefact.dtypes for artefact in _rows(names)):
+        names.add(trained or "onnx-int8")
     wanted = _rows(names)
+    if "web" in names:
+        check_web(source)
+    check_pooling(settings, source)
     _check_exits(wanted, settings, source)
     _check_training(wanted, settings, scheme)
     _check_examples(wanted, settings, scheme)

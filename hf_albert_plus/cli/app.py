@@ -8,7 +8,7 @@ from .architectures import convert, variants
 from .bench_systems import bench_invariance, bench_pretrain, bench_serve
 from .benches import bench as bench_targets
 from .benches import cuda, passes, peers, self_check
-from .bulk_scoring import score
+from .bulk_scoring import embed, score
 from .compress import calibrate, compress, prune, qat, sparsify, trim
 from .default_group import DefaultGroup
 from .distil import augment, distill
@@ -127,6 +127,11 @@ SERVE: list[Verb] = [
         "score",
         score,
         "--input demo-output/data/sst2/validation-00000-of-00001.parquet --text-column sentence --keep label=gold --engine demo-output/models/student-sst2:onnx-int8 --output scored",
+    ),
+    (
+        "embed",
+        embed,
+        "--input demo-output/data/sst2/validation-00000-of-00001.parquet --text-column sentence --engine vectors:onnx-int8 --output embedded",
     ),
     ("capacity", capacity, "served-1.json served-16.json served-64.json --rate 1000000 --texts 16"),
 ]

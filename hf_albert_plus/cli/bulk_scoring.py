@@ -1,4 +1,4 @@
-"""The verb that scores files, however many and however large."""
+"""The verbs that read files of texts: one scores them, one writes their vectors."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +8,20 @@ import typer
 from ..batch_scoring.settings import ScoreSettings
 from . import options as o
 from .console import done, notes, quiet_libraries
-from .settings_options import with_settings
+from .settings_options import Fields, with_settings
+
+Inputs = Annotated[
+    list[str],
+    typer.Option(
+        "--input",
+        help="File, or a quoted pattern: .parquet, .jsonl (an object a line), .txt (a text a line). Repeat for several.",
+    ),
+]
 
 
 @with_settings
 def score(
-    inputs: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            help="File, or a quoted pattern: .parquet, .jsonl (an object a line), .txt (a text a line). Repeat for several.",
-        ),
-    ],
+    inputs: Inputs,
     engine: Annotated[
         str,
         typer.Option(metavar="DIR[:ENGINE]", help="A classifier. ENGINE by default onnx-int8, else onnx, else torch."),
@@ -62,4 +64,32 @@ def score(
         inputs, engine=Path(directory), runtime=runtime, output=output, settings=settings,
         pool=WorkerPool(address=address, workers=workers, cores=cores), tell=lambda text: notes.print(text, markup=False),
     )  # fmt: skip
+    done(record, output, as_json=as_json)
+
+
+@with_settings
+def embed(
+    inputs: Inputs,
+    engine: Annotated[
+        str, typer.Option(metavar="DIR[:ENGINE]", help="An export with --pooling. ENGINE is onnx-int8 by default.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "--out", help="Directory to make.", **o.OUTPUT)],
+    settings: Annotated[ScoreSettings, Fields(without=("pair_column", "logits", "part_rows"))],
+    cores: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="That it may use. Default: the physical ones.")
+    ] = None,
+    as_json: o.JsonOut = False,
+) -> None:
+    """Write the vector of every row of files, into Parquet.
+
+    OUTPUT/vectors.parquet has a row for each row of the inputs, in their order, with its file and its number there, from 0.
+    """
+    from ..batch_scoring.embedding import embed as stage
+    from ..engines.artefacts import directory_and_runtime
+
+    quiet_libraries()
+    directory, runtime = directory_and_runtime(engine)
+    record = stage(
+        inputs, engine=Path(directory), runtime=runtime or "onnx-int8", output=output, settings=settings, cores=cores
+    )
     done(record, output, as_json=as_json)

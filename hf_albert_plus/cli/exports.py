@@ -8,6 +8,7 @@ import typer
 
 from hf_albert_plus.export.settings import ExportSettings
 
+from ..conversion.settings import SentencePooling
 from ..engines.artefacts import ARTEFACTS, names_in_words
 from . import options as o
 from .console import done, notes, start
@@ -28,15 +29,21 @@ def export(
     out: o.Out,
     settings: Annotated[ExportSettings, Fields(without=("data", "task"))],
     on: MaybeScored,
+    pooling: Annotated[
+        SentencePooling | None,
+        typer.Option(
+            "--pooling", help="Of an encoder: put each text's vector into the graph, its tokens' mean or the first."
+        ),
+    ] = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Export a model to ONNX, OpenVINO, TensorRT or Triton, verified and counted."""
+    """Export a model to ONNX, OpenVINO, TensorRT, Triton or the browser, verified and counted."""
     start(threads)
     from hf_albert_plus.eval.scoring import logits_scorer_for, scorer_for
     from hf_albert_plus.export.stage import export as stage
 
-    settings = replace(settings, threads=threads)
+    settings = replace(settings, pooling=pooling, threads=threads)
     scorer, logits_scorer = None, None
     if on is not None:
         settings = replace(settings, data=on.data, task=on.task)

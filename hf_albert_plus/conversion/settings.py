@@ -7,3 +7,5 @@ Initialisation = Literal["auto", "average", "first", "svd", "random", "embedding
 Combination = Literal["average", "first", "svd"]
 # What a classifier reads of a text: its first token, or the mean of its tokens.
 Pooling = Literal["first", "mean"]
+# The vector of a text: the mean of its tokens, or its first one, in the words of the library sentence-transformers.
+SentencePooling = Literal["mean", "cls"]

@@ -63,6 +63,7 @@ class Artefact:
         for_gpu: whether it runs well on a GPU alone.
         made_of_others: whether it is made of other artefacts, not of the model.
         triton_backend: the backend of Triton that serves it; None where none does.
+        dtypes: what transformers.js calls it; none where it does not run it.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Artefact:
     for_gpu: bool = False
     made_of_others: bool = False
     triton_backend: Literal["onnxruntime", "tensorrt"] | None = None
+    dtypes: tuple[str, ...] = ()
 
 
 # A graph that onnxruntime runs, and serves in Triton.
@@ -90,16 +92,19 @@ _exits = partial(_onnx, engine=_EXITS, has_exits=True)
 ARTEFACTS: dict[str, Artefact] = {
     artefact.name: artefact
     for artefact in (
-        _onnx("onnx", "onnx/model.onnx", "onnx fp32", "fp32"),
-        _onnx("onnx-fp16", "onnx/model_fp16.onnx", "onnx fp16", "fp16", is_typed_graph=True, for_gpu=True),
+        _onnx("onnx", "onnx/model.onnx", "onnx fp32", "fp32", dtypes=("fp32",)),
+        _onnx(
+            "onnx-fp16", "onnx/model_fp16.onnx", "onnx fp16", "fp16", is_typed_graph=True, for_gpu=True, dtypes=("fp16",)
+        ),
         _onnx("onnx-bf16", "onnx/model_bf16.onnx", "onnx bf16", "bf16", is_typed_graph=True, for_gpu=True),
-        _onnx("onnx-int8", "onnx/model_int8.onnx", "onnx int8", "int8", trained_form="int8"),
+        _onnx("onnx-int8", "onnx/model_int8.onnx", "onnx int8", "int8", trained_form="int8", dtypes=("q8", "int8")),
         _onnx(
             "onnx-qdq", "onnx/model_qdq.onnx", "onnx qdq int8", "int8",
             calibrated=True, trained_form="qdq", is_typed_graph=True,
         ),
         _onnx(
-            "onnx-nbits", "onnx/model_nbits.onnx", "onnx few bits", "few bits", trained_form="nbits", needs_training=True
+            "onnx-nbits", "onnx/model_nbits.onnx", "onnx few bits", "few bits",
+            trained_form="nbits", needs_training=True, dtypes=("q4",),
         ),
         _exits("onnx-exits", "onnx/model_exits.onnx", "onnx fp32 with exits", "fp32"),
         _exits("onnx-int8-exits", "onnx/model_exits_int8.onnx", "onnx int8 with exits", "int8"),
@@ -119,6 +124,7 @@ ARTEFACTS: dict[str, Artefact] = {
             "triton", None, "triton", "as its artefacts", None,
             extra="triton", libraries=("tritonclient.grpc.model_config_pb2",), made_of_others=True,
         ),
+        Artefact("web", None, "web", "as its artefacts", None, extra="cpu", made_of_others=True),
     )
 }  # fmt: skip
 

@@ -12,8 +12,6 @@ from .text_answers import TAGGING, AnswerRule
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-# More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
-_CHARACTERS_A_TOKEN = 64
 # From which probability one of several labels is given, where the config does not say.
 DEFAULT_THRESHOLD = 0.5
 
@@ -115,8 +113,3 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
             repair=f"use --max-length {longest}",
         )
     return max_length or longest
-
-
-def characters_read(max_length: int) -> int:
-    """Characters of a text that could matter to so many tokens."""
-    return _CHARACTERS_A_TOKEN * max_length

@@ -164,5 +164,9 @@ def _widths(config: PreTrainedConfig) -> dict[str, int]:
         "ForTokenClassification": config.num_labels,
     }
     head = head_of(architecture_of(config), option="the target")
-    known = {"last_hidden_state": config.hidden_size, "prediction_logits": config.vocab_size}
+    known = {
+        "last_hidden_state": config.hidden_size,
+        "sentence_embedding": config.hidden_size,
+        "prediction_logits": config.vocab_size,
+    }
     return {**known, "logits": of_logits[head]} if head in of_logits else known

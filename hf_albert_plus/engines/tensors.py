@@ -50,6 +50,14 @@ def _check_type(name: str, tensor: Any) -> None:
         )
 
 
+@dataclasses.dataclass
+class SentenceOutput(ModelOutput):
+    """An encoder's hidden states `[batch, sequence, hidden]` and the vector of each text, `[batch, hidden]`."""
+
+    last_hidden_state: torch.Tensor | None = None
+    sentence_embedding: torch.Tensor | None = None
+
+
 _OUTPUTS: dict[str, type[ModelOutput]] = {
     "Model": BaseModelOutputWithPooling,
     "ForMaskedLM": MaskedLMOutput,
@@ -63,6 +71,8 @@ _OUTPUTS: dict[str, type[ModelOutput]] = {
 def output_class(config: PreTrainedConfig, names: Sequence[str]) -> type[ModelOutput]:
     """The class of the outputs of a head, from the names of what a graph gives."""
     head = head_of(architecture_of(config), option="the target")
+    if head == "Model" and "sentence_embedding" in names:
+        return SentenceOutput
     if head == "ForPreTraining":
         return AlbertPlusForPreTrainingOutput if "sop_logits" in names else BertForPreTrainingOutput
     return _OUTPUTS[head]

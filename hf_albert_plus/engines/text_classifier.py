@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ from ..errors import InvalidInput, first_line, need
 from ..tasks.word_pieces import joined
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
-from .classifier_config import answer_rule_of, characters_read, length_taken
+from .classifier_config import answer_rule_of, length_taken
 from .padding import OFFSETS, Ids
 from .plain_onnx import PlainOnnx, open_plain
 from .runtime_files import check_hashes, engine_file
 from .text_answers import AnswerRule, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
-from .text_tokens import open_text_tokens
+from .text_tokens import Encoded, characters_read, open_text_tokens
 from .text_words import TaggedText, tagged_texts, words_of
 
 if TYPE_CHECKING:
@@ -30,21 +30,6 @@ if TYPE_CHECKING:
 
 _WARM_LENGTHS = (8, 32, 128)
 _TIMED_LENGTHS, _TIMED_CALLS = (8, 64), 5
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Token ids of texts, in their order.
-
-    Attributes:
-        rows: no longer than the model takes.
-        tokens: that each text has; of one with far too many characters, those that were read.
-        truncated: which were cut.
-    """
-
-    rows: list[Ids]
-    tokens: list[int]
-    truncated: list[bool]
 
 
 class TextClassifier:
@@ -229,19 +214,7 @@ class TextClassifier:
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
         """Tokenises, and cuts what is too long."""
-        longest = self.facts.max_length
-        shortened = [_shortened(text, self.characters) for text in texts]
-        rows = self.tokens.whole(shortened)
-        tokens = [len(row["input_ids"]) for row in rows]
-        too_long = [place for place, length in enumerate(tokens) if length > longest]
-        if too_long:
-            cut = self.tokens.cut([shortened[place] for place in too_long])
-            for place, row in zip(too_long, cut, strict=True):
-                rows[place] = row
-        truncated = [
-            length > longest or text is not given for length, text, given in zip(tokens, shortened, texts, strict=True)
-        ]
-        return Encoded(rows, tokens, truncated)
+        return self.tokens.encode(texts, longest=self.facts.max_length)
 
 
 def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine | PlainOnnx":
@@ -264,10 +237,3 @@ def _rule(directory: Path, config: Any) -> AnswerRule:
 
     task = read_task(directory)
     return rule if task is None or task.tag_scheme is None else replace(rule, scheme=task.tag_scheme)
-
-
-def _shortened(text: Text, characters: int) -> Text:
-    """A text, or each of a pair, with no more characters than could matter; the very same one where it has no more."""
-    if isinstance(text, str):
-        return text if len(text) <= characters else text[:characters]
-    return text if max(map(len, text)) <= characters else (text[0][:characters], text[1][:characters])

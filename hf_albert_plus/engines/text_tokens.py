@@ -22,6 +22,30 @@ _NORMALISER = {
 }  # fmt: skip
 
 
+# More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
+_CHARACTERS_A_TOKEN = 64
+
+
+def characters_read(max_length: int) -> int:
+    """Characters of a text that could matter to so many tokens."""
+    return _CHARACTERS_A_TOKEN * max_length
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids of texts, in their order.
+
+    Attributes:
+        rows: no longer than the model takes.
+        tokens: that each text has; of one with far too many characters, those that were read.
+        truncated: which were cut.
+    """
+
+    rows: list[Ids]
+    tokens: list[int]
+    truncated: list[bool]
+
+
 @dataclass(frozen=True)
 class TextTokens:
     """A tokenizer as serving uses it, from several threads.
@@ -35,6 +59,32 @@ class TextTokens:
     padding: Padding
     whole: Callable[[Sequence[Text]], list[Ids]]
     cut: Callable[[Sequence[Text]], list[Ids]]
+
+    def encode(self, texts: Sequence[Text], *, longest: int) -> Encoded:
+        """Tokenises, and cuts what is too long.
+
+        Args:
+            longest: tokens of a text that the model takes, as it was opened for.
+        """
+        shortened = [_shortened(text, characters_read(longest)) for text in texts]
+        rows = self.whole(shortened)
+        tokens = [len(row["input_ids"]) for row in rows]
+        too_long = [place for place, length in enumerate(tokens) if length > longest]
+        if too_long:
+            cut = self.cut([shortened[place] for place in too_long])
+            for place, row in zip(too_long, cut, strict=True):
+                rows[place] = row
+        truncated = [
+            length > longest or text is not given for length, text, given in zip(tokens, shortened, texts, strict=True)
+        ]
+        return Encoded(rows, tokens, truncated)
+
+
+def _shortened(text: Text, characters: int) -> Text:
+    """A text, or each of a pair, with no more characters than could matter; the very same one where it has no more."""
+    if isinstance(text, str):
+        return text if len(text) <= characters else text[:characters]
+    return text if max(map(len, text)) <= characters else (text[0][:characters], text[1][:characters])
 
 
 def open_text_tokens(directory: Path, config: Any, *, longest: int) -> TextTokens:

@@ -13,7 +13,8 @@ import numpy
 from ..engines.input_checks import check_arrays
 from ..engines.padding import Ids
 from ..engines.text_answers import Text, TextAnswers
-from ..engines.text_classifier import Encoded, TextClassifier
+from ..engines.text_classifier import TextClassifier
+from ..engines.text_tokens import Encoded
 from ..errors import InvalidInput
 from ..machine import physical_cores
 from .batcher import TokenBatcher

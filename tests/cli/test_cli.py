@@ -44,6 +44,7 @@ VERBS = [
     "bench serve",
     "capacity",
     "score",
+    "embed",
     "qat",
     "prune",
     "sparsify",

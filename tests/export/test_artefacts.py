@@ -14,7 +14,7 @@ from hf_albert_plus.export.facts import facts_of
 
 def test_every_artefact_has_what_makes_it_and_what_runs_it():
     assert list(EXPORTERS) == list(ARTEFACTS)
-    assert {runtime.target for runtime in RUNTIMES.values()} - {None} == set(ARTEFACTS) - {"triton"}
+    assert {runtime.target for runtime in RUNTIMES.values()} - {None} == set(ARTEFACTS) - {"triton", "web"}
     assert TYPED_GRAPHS == ["onnx-fp16", "onnx-bf16", "onnx-qdq"]
 
 

@@ -31,6 +31,7 @@ OWN = {
         "precision": "of one timed step",
     },
     "demo": {"seed": "of data, too"},
+    "embed": {"cores": "of its one process, which has no workers beside it"},
     "score": {
         "cores": "of a worker, which a cluster has its own default for",
         "address": "of a cluster that scores, and without --jobs",

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "model_cards" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 # Languages of blocks that run, and of those that are to be read.
-RUN, READ = {"bash", "python"}, {"output", "text", "json", "yaml", "{toctree}"}
+RUN, READ = {"bash", "python"}, {"output", "text", "json", "yaml", "javascript", "{toctree}"}
 
 _BLOCK = re.compile(
     r"(?P<comment>^ *<!-- [^\n]* -->\n\n?)?^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<code>.*?)^ *```$",

@@ -1,0 +1,30 @@
+// What transformers.js answers, in Node and in a page: texts in, JSON out.
+
+const BATCH = 8;
+
+// job: {model, dtype, texts} with {task, options} of a pipeline, or with {auto, pairs} of a model class, whose outputs are given as they are.
+export async function answers(transformers, job) {
+  const options = job.dtype ? { dtype: job.dtype } : {};
+  const run = await (job.task ? ofPipeline : ofModel)(transformers, job, options);
+  const found = [];
+  for (let at = 0; at < job.texts.length; at += BATCH) found.push(...(await run(at, at + BATCH)));
+  return found;
+}
+
+async function ofPipeline({ pipeline }, job, options) {
+  const run = await pipeline(job.task, job.model, options);
+  return async (from, to) => {
+    const answer = await run(job.texts.slice(from, to), job.options);
+    return answer.tolist ? answer.tolist() : answer;
+  };
+}
+
+async function ofModel(transformers, job, options) {
+  const tokenizer = await transformers.AutoTokenizer.from_pretrained(job.model);
+  const model = await transformers[job.auto].from_pretrained(job.model, options);
+  return async (from, to) => {
+    const text_pair = job.pairs.slice(from, to);
+    const outputs = await model(tokenizer(job.texts.slice(from, to), { text_pair, padding: true, truncation: true }));
+    return text_pair.map((_, row) => Object.fromEntries(Object.keys(outputs).map((name) => [name, outputs[name][row].tolist()])));
+  };
+}
