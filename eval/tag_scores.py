@@ -22,7 +22,7 @@ _NEVER = -1e4
 _COUNTS = 5
 
 
-def padded_tags(rows: Sequence[Sequence[int] | numpy.ndarray]) -> numpy.ndarray:
+def padded_tags(rows: Sequence[Any]) -> numpy.ndarray:
     """The tags of rows, `[rows, words of the longest]`, -1 beyond the last word."""
     tags_NW = numpy.full((len(rows), max(map(len, rows), default=0)), _NO_WORD)
     for place, row in enumerate(rows):

@@ -195,8 +195,8 @@ LOSSES: tuple[Fault, ...] = (
     Fault(
         "labels-exclude-each-other",
         "Soft targets of several labels are taken for classes that exclude each other.",
-        "losses.binary_logits(logits_BC) if self.has_several_labels else logits_BC",
-        "logits_BC",
+        "losses.binary_logits(logits) if self.has_several_labels else logits",
+        "logits",
         ("test_every_method_asks_label_by_label", "test_exits_ask_label_by_label"),
     ),
     Fault(
