@@ -85,8 +85,8 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
             got=f"none for {missing} in {path}",
             repair="add it",
         )
-    rows = [values[number] for number in range(len(values))]
-    return padded_tags(rows) if task.has_tags else numpy.array(rows)
+    answers = [values[number] for number in range(len(values))]
+    return padded_tags(answers) if task.has_tags else numpy.array(answers)
 
 
 def _parse(text: str, task: Task, *, where: str) -> Any:

@@ -145,4 +145,4 @@ def _may_follow(before: str, tag: str, scheme: TagScheme) -> bool:
         return tag[0] != "I" or goes_on
     if scheme == "IOB1":
         return tag[0] != "B" or goes_on
-    return (tag[0] in "IEL") == goes_on if before[0] in "BI" else tag[0] not in "IEL"
+    return goes_on and tag[0] in "IEL" if before[0] in "BI" else tag[0] not in "IEL"

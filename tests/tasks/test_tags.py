@@ -169,6 +169,7 @@ def test_a_blank_that_a_piece_begins_with_is_no_part_of_its_word():
         ([(["a", "b"], ["O", "I-who"]), (["a"], ["B-who"])], r"I-X follows B-X or I-X alone, got I-who after O \(word 2 of row 41\)"),
         ([(["a", "b"], ["O", "person"])], "all but O must have one, as B-PER and I-PER, got 'person'"),
         ([(["a", "b"], ["O", "E-who"])], "in which I-X and E-X follow B-X or I-X"),
+        ([(["a", "b"], ["S-who", "O"])], r"in which I-X and E-X follow B-X or I-X, and nothing else does, got O after B-who"),
         ([(["a", "b"], ["U-who", "E-who"])], "prefixes of tags must be those of one scheme"),
     ],
 )  # fmt: skip
