@@ -119,6 +119,12 @@ class CompressSettings:
             "task's text columns or one called text, or a .txt with a text a line."
         ),
     ] = None
+    made_up_texts: Annotated[
+        bool,
+        Option(
+            "Where rows are few and no --unlabelled is given, candidates also learn what the teacher says of copies of them with other words."
+        ),
+    ] = True
     exits: Annotated[bool, Option("Also let texts leave early from what is best without.")] = True
     jobs: Annotated[int, Option("Candidates that learn side by side, each on its share of the cores.")] = 1
     address: Annotated[

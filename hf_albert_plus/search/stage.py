@@ -33,6 +33,7 @@ from ..training.settings import TrainSettings
 from .finalists import finalists_of, nearest
 from .frontier import write_frontier
 from .hunt import Hunt
+from .made_up_texts import ENOUGH, make_up_texts
 from .narrow_embeddings import bytes_of
 from .pick import Pick
 from .set_aside import set_aside
@@ -95,7 +96,7 @@ def search(
     Args:
         teacher: directory or Hub id of a classifier of the task, or of an encoder, which is fine-tuned first.
         data: as of every verb; its validation split judges, and no candidate learns from it.
-        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`. Where the file must be smaller than the whole model is in int8, the
+        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`, and `texts` where there are few rows. Where the file must be smaller than the whole model is in int8, the
             last two are in `small`, with the model whose vocabulary candidates have.
 
     Raises:
@@ -114,6 +115,10 @@ def search(
         trim(str(whole), data=data, task=task, output=home / TRIMMED)
         whole = guide = home / TRIMMED
     rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
+    records, unlabelled = [divided], settings.unlabelled
+    if unlabelled is None and settings.made_up_texts and rows.count < ENOUGH:
+        texts, made = make_up_texts(rows, output=out / "texts", seed=settings.seed)
+        records, unlabelled = [divided, made], str(texts)
     shop = Workshop(
         teacher=trained,
         whole=whole,
@@ -125,7 +130,8 @@ def search(
         out=home / "trials",
         settings=settings,
         threads=threads,
-        records=[divided],
+        unlabelled=unlabelled,
+        records=records,
     )
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     hunt = Hunt(shop, settings.budget, settings.time_budget, teacher_scores)

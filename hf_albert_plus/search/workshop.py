@@ -32,6 +32,8 @@ from .side_by_side import run_side_by_side
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 _FIRST_SHARE = 0.25
+# Of the task's own passes, those over its rows together with made-up ones.
+_PASSES_OF_MADE_UP = 0.5
 # Training examples that layers, heads and columns are ranked by.
 _RANKED_BY = 1024
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
@@ -50,6 +52,7 @@ class Workshop:
         rows: what candidates learn from, and what thresholds are found on.
         depth: layers of the teacher.
         out: where the candidates' directories are made.
+        unlabelled: more texts that candidates learn from, given or made up.
         records: of every stage that was run or found done, in their order.
         saved_s: seconds that stages took less, together, as they ran side by side.
         taught: name -> shape and directory of each candidate that was finished.
@@ -66,6 +69,7 @@ class Workshop:
     out: Path
     settings: CompressSettings
     threads: int | None
+    unlabelled: str | None = None
     records: list[Record] = field(default_factory=list)
     saved_s: list[float] = field(default_factory=list)
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
@@ -79,8 +83,10 @@ class Workshop:
 
     @property
     def epochs(self) -> float:
-        """Passes of a candidate over the data."""
-        return self.task.epochs if self.settings.epochs is None else self.settings.epochs
+        """Passes of a candidate over what it learns from; half as many where three of four rows are made up, which are twice the steps."""
+        if self.settings.epochs is not None:
+            return self.settings.epochs
+        return self.task.epochs * (_PASSES_OF_MADE_UP if self.unlabelled != self.settings.unlabelled else 1)
 
     def start(self, shape: Slimmed) -> Path:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
@@ -146,7 +152,7 @@ class Workshop:
             student=StudentSettings(student=str(student)),
             epochs=share * self.epochs,
             learning_rate=self.settings.learning_rate,
-            unlabelled=self.settings.unlabelled,
+            unlabelled=self.unlabelled,
         )
         return self._distil(method, output)
 

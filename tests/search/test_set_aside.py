@@ -5,10 +5,11 @@ import csv
 import pytest
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.search.made_up_texts import COPIES, make_up_texts
 from hf_albert_plus.search.set_aside import set_aside
 from hf_albert_plus.search.settings import CompressSettings, parse_latency, parse_size, parse_time
 from hf_albert_plus.tasks.glue import get_task
-from hf_albert_plus.tasks.own_data import find_task
+from hf_albert_plus.tasks.own_data import find_task, more_texts
 from hf_albert_plus.tasks.splits import load_split
 
 
@@ -90,3 +91,17 @@ def test_a_point_may_be_lost_where_nothing_is_said():
     assert CompressSettings(min_speedup=3, max_drop=2).budget.seeks_speed
     assert CompressSettings().budget.in_words() == "at most 1 point lost"
     assert CompressSettings(max_latency=2, max_size=8e6).budget.in_words() == "at most 2 ms a text, at most 8 MB"
+
+
+@pytest.mark.parametrize("name", ["sst2", "mrpc"])
+def test_texts_are_made_up_of_the_rows_that_are_learned_from(name, data_dir, tmp_path):
+    task = get_task(name)
+    rows, _ = set_aside(str(data_dir), task=task, output=tmp_path / "rows", seed=1)
+    path, record = make_up_texts(rows, output=tmp_path / "texts", seed=1)
+    made = more_texts(str(path), rows.task)
+    assert len(made) == record.result["texts"] == COPIES * rows.count
+    learned = load_split(str(rows.data), rows.task, "train")
+    words = {word for column in task.columns for text in learned[column] for word in text.split()}
+    assert {word for column in task.columns for text in made[column] for word in text.split()} <= words
+    again, _ = make_up_texts(rows, output=tmp_path / "again", seed=1)
+    assert more_texts(str(again), rows.task)[task.columns[0]][:] == made[task.columns[0]][:]

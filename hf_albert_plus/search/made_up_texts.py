@@ -1,0 +1,36 @@
+"""More texts for candidates to learn from, made of the rows that they learn from: a task of few rows has too few for a thin model."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ..distillation.augmentation.noise import noised_rows
+from ..records.files import late_errors
+from ..records.record import Record
+from ..records.stage import run_stage
+from ..tasks.splits import data_parent, load_split
+from .set_aside import DividedRows
+
+# Rows from which on a task has enough, and texts for each row of one that has not.
+ENOUGH, COPIES = 10_000, 3
+_FILE = "texts.parquet"
+
+
+def make_up_texts(rows: DividedRows, *, output: Path, seed: int) -> tuple[Path, Record]:
+    """Writes three texts for every row that is learned from, and says where they are."""
+    import pyarrow
+    import pyarrow.parquet
+
+    def work(directory: Path) -> dict[str, Any]:
+        learned = load_split(str(rows.data), rows.task, "train")
+        texts = list(zip(*(learned[column] for column in rows.task.columns), strict=True))
+        columns = zip(*noised_rows(texts, copies=COPIES, random=Random(seed)), strict=True)
+        table = pyarrow.table(dict(zip(rows.task.columns, map(list, columns), strict=True)))
+        with (directory / _FILE).open("wb") as stream, late_errors(stream) as late:
+            pyarrow.parquet.write_table(table, late)
+        return {"texts": table.num_rows}
+
+    settings = {"copies": COPIES, "seed": seed}
+    parents = {"data": data_parent(str(rows.data), rows.task)}
+    record = run_stage("made-up-texts", output, settings=settings, parents=parents, work=work)
+    return output / _FILE, record
