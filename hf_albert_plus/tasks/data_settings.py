@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..errors import check_values, suggest
+from ..errors import check_values
 from ..option import Option
 from .task import KINDS
 
@@ -33,7 +33,7 @@ class DataSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("kind", self.kind is None or self.kind in KINDS, f"one of {', '.join(KINDS)}", suggest(self.kind or "", list(KINDS))),
+            ("kind", self.kind is None or self.kind in KINDS, f"one of {', '.join(KINDS)}", "classes"),
             ("text_pair_column", self.text_pair_column is None or self.text_column is not None, "given with --text-column", "A --text-column B"),
         )  # fmt: skip
 

@@ -458,7 +458,10 @@ def test_what_is_asked_wrongly_is_refused_with_nothing_written(run, tmp_path, in
 
 def test_only_classifiers_score(run, encoder_dir, tmp_path):
     write(tmp_path / "in.txt", ["good"])
-    with pytest.raises(InvalidInput, match="texts are classified by sequence classifiers, got BertModel"):
+    with pytest.raises(
+        InvalidInput,
+        match="texts are classified by sequence classifiers, and their words by token classifiers, got BertModel",
+    ):
         run("in.txt", engine=encoder_dir, runtime="torch")
 
 

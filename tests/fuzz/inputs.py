@@ -107,9 +107,11 @@ def _corpus() -> None:
 
 
 def _exports() -> None:
+    from hf_albert_plus.export.settings import ExportSettings
     from hf_albert_plus.export.stage import export
 
     export(Path("classifier"), to=["onnx", "onnx-int8"], output=Path("exported"))
+    export(Path("encoder"), to=["onnx"], output=Path("vectors"), settings=ExportSettings(pooling="mean"))
 
 
 def _albert_plus(line: str) -> None:

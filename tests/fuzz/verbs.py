@@ -105,6 +105,9 @@ VERBS: dict[str, list[str]] = {
         "--input {in}/rows.parquet --text-column sentence --keep label=gold --engine {in}/exported:onnx-int8 --cores 1 --output out",
         "--input {in}/rows.jsonl --input {in}/rows.txt --engine {in}/classifier:torch --max-length 16 --part-rows 8 --logits --cores 1 --output out",
     ],
+    "embed": [
+        "--input {in}/rows.parquet --text-column sentence --keep label=gold --engine {in}/vectors:onnx --max-length 16 --cores 1 --output out"
+    ],
     "tokenizer train": [
         "--corpus {in}/text.txt --kind wordpiece --vocab-size 200 --out out",
         "--corpus {in}/rows.jsonl --vocab-size 60 --out out",

@@ -204,14 +204,15 @@ def test_decay_spares_what_the_paper_spares(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
         trainer_module,
         "Lamb",
-        lambda groups, lr: (
-            seen.update(groups=groups, lr=lr) or torch.optim.SGD([p for g in groups for p in g["params"]], lr=lr)
+        lambda groups, lr, **more: (
+            seen.update(groups=groups, lr=lr, **more)
+            or torch.optim.SGD([p for g in groups for p in g["params"]], lr=lr)
         ),
     )
     settings = PretrainSettings(**{**SETTINGS, "optimizer": "lamb", "learning_rate": 0.01, "weight_decay": 0.02})
     pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=settings)
     assert [group["weight_decay"] for group in seen["groups"]] == [0.02, 0.0]
-    assert seen["lr"] == 0.01
+    assert (seen["lr"], seen["betas"], seen["eps"]) == (0.01, (0.9, 0.999), 1e-6)
 
 
 @pytest.mark.slow

@@ -185,10 +185,12 @@ def test_fine_tuning_keeps_the_zeros_of_pretraining(pruned, data_dir, tmp_path):
     name = "albert_plus.encoder.attention.0.query.weight"
     assert not torch.equal(one[name], other[name]), "the rest is trained"
     invoke(
-        "finetune", "--model", out, "--data", data_dir, "--task", "sst2", "--epochs", 0.5, "--max-length", 32, "--no-keep-zeros",
+        "finetune", "--model", out, "--data", data_dir, "--task", "sst2", "--epochs", 1, "--max-length", 32, "--no-keep-zeros",
         "--learning-rate", 1e-3, "--precision", "fp32", "--out", tmp_path / "grown",
     )  # fmt: skip
-    assert _share(_zeros(tmp_path / "grown")) < 0.3
+    grown = _zeros(tmp_path / "grown")
+    # The rows of pieces and positions that the task never reads stay as they are.
+    assert _share({name: mask for name, mask in grown.items() if "encoder." in name}) < 0.01
     record = read_record(tmp_path / "grown")
     assert record.settings["keep_zeros"] is False
     assert "zeros_of_matrices" not in record.result
