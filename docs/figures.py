@@ -136,11 +136,12 @@ def keep(name: str, documents: list[Path]) -> Path:
 
 
 def _without_answers(document: Any) -> Any:
+    """A document without answers, and with the names of files alone where a path is of the machine that it was measured on."""
     if isinstance(document, dict):
         return {name: _without_answers(value) for name, value in document.items() if name not in _ANSWERS}
     if isinstance(document, list):
         return [_without_answers(each) for each in document]
-    return document
+    return Path(document).name if isinstance(document, str) and document.startswith("/") else document
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from ..distillation.augmentation.noise import noised_rows
 from ..records.files import late_errors
 from ..records.record import Record
 from ..records.stage import run_stage
+from ..tasks.row_texts import texts_of
 from ..tasks.splits import data_parent, load_split
 from .set_aside import DividedRows
 
@@ -22,8 +23,7 @@ def make_up_texts(rows: DividedRows, *, output: Path, seed: int) -> tuple[Path, 
     import pyarrow.parquet
 
     def work(directory: Path) -> dict[str, Any]:
-        learned = load_split(str(rows.data), rows.task, "train")
-        texts = list(zip(*(learned[column] for column in rows.task.columns), strict=True))
+        texts = texts_of(load_split(str(rows.data), rows.task, "train"), rows.task)
         columns = zip(*noised_rows(texts, copies=COPIES, random=Random(seed)), strict=True)
         table = pyarrow.table(dict(zip(rows.task.columns, map(list, columns), strict=True)))
         with (directory / _FILE).open("wb") as stream, late_errors(stream) as late:

@@ -9,6 +9,7 @@ from ..records.record import Record
 from ..records.stage import run_stage
 from ..tasks.division import split_off
 from ..tasks.own_data import as_written
+from ..tasks.row_texts import texts_of
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
@@ -39,7 +40,7 @@ def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[Divide
 
     def work(directory: Path) -> dict[str, Any]:
         rows = load_split(data, task, "train")
-        texts = ["\x1f".join(parts) for parts in zip(*(rows[column] for column in task.columns), strict=True)]
+        texts = ["\x1f".join(parts) for parts in texts_of(rows, task)]
         classes = list(rows["label"]) if task.kind == "classes" else None
         learned, aside = split_off(texts, classes, share=min(_SHARE, _MOST / max(1, len(rows))), seed=seed)
         folder = directory / task.name if task.benchmark else directory

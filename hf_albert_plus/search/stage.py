@@ -96,8 +96,8 @@ def search(
     Args:
         teacher: directory or Hub id of a classifier of the task, or of an encoder, which is fine-tuned first.
         data: as of every verb; its validation split judges, and no candidate learns from it.
-        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`, and `texts` where there are few rows. Where the file must be smaller than the whole model is in int8, the
-            last two are in `small`, with the model whose vocabulary candidates have.
+        out: gets `teacher`, `whole`, `rows`, `trials` and `optuna.db`, and `texts` where there are few rows. Where the file must be smaller
+            than the whole model is in int8, `trials` and `optuna.db` are in `small`, with the model whose vocabulary candidates have.
 
     Raises:
         InvalidInput: a teacher or data that cannot be compressed, found before anything is trained.

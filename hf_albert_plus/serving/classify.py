@@ -4,15 +4,14 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy
-import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import TooLarge, Unusable
-from .service import Service
+from .refusals import Unusable
+from .service import Service, predicted
 
 
 class Pair(BaseModel):
@@ -138,15 +137,8 @@ def classify_routes(service: Service) -> list[ByItself]:
         chosen = service.catalogue.find(asked.model, asked.version)
         if chosen.model.facts.rule.is_by_token:
             raise Unusable(f"{chosen.name} gives each word a tag, and texts no label: ask /tag")
-        texts = asked.texts()
-        most = service.settings.max_items
-        if len(texts) > most:
-            raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
-        call = chosen.model.classify(texts, truncate=service.truncates(asked.truncate))
-        answers = await service.in_time(call, chosen)
-        predictions = predictions_of(answers, chosen.model.facts.rule, top_k=asked.top_k)
-        content = {"model": chosen.name, "version": str(chosen.version), "predictions": predictions}
-        return Response(orjson.dumps(content), media_type="application/json")
+        answers = await service.answer(asked.texts(), chosen, truncate=asked.truncate)
+        return predicted(predictions_of(answers, chosen.model.facts.rule, top_k=asked.top_k), chosen)
 
     return [ByItself("/classify", classify, methods=["POST"])]
 

@@ -1,17 +1,20 @@
 """What all routes of a server share: the models, the limits, the gate, and the counters that Prometheus reads."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import orjson
+from fastapi import Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ..engines.text_answers import TextAnswers
+from ..engines.text_answers import Text, TextAnswers
 from .catalogue import Catalogue, ChosenModel
 from .gate import Gate
-from .refusals import DeadlineExceeded, NotFinite
+from .refusals import DeadlineExceeded, NotFinite, TooLarge
 from .settings import COUNTS, ServeSettings
 from .time_limits import within
 
@@ -115,6 +118,20 @@ class Service:
     gate: Gate
     measures: Measures
 
+    async def answer(self, texts: Sequence[Text], chosen: ChosenModel, *, truncate: bool | None) -> TextAnswers:
+        """What a model says of the texts of a request, in time.
+
+        Args:
+            truncate: whether the request asks to cut them; None where it does not say.
+
+        Raises:
+            TooLarge: more texts than a request may have.
+        """
+        most = self.settings.max_items
+        if len(texts) > most:
+            raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
+        return await self.in_time(chosen.model.classify(texts, truncate=self.truncates(truncate)), chosen)
+
     async def in_time(self, answers: Awaitable[TextAnswers], chosen: ChosenModel) -> TextAnswers:
         """Waits for the answers of a model, and counts them.
 
@@ -136,3 +153,9 @@ class Service:
     def truncates(self, asked: bool | None) -> bool:
         """Whether the texts of a request are cut: the server's own setting where the request does not say."""
         return self.settings.truncate if asked is None else asked
+
+
+def predicted(predictions: list[dict[str, Any]], chosen: ChosenModel) -> Response:
+    """The predictions of a model, with its name and version."""
+    content = {"model": chosen.name, "version": str(chosen.version), "predictions": predictions}
+    return Response(orjson.dumps(content), media_type="application/json")

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,8 +10,8 @@ from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_o
 from ..tasks.word_pieces import Span, joined
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import TooLarge, Unusable
-from .service import Service
+from .refusals import Unusable
+from .service import Service, predicted
 
 _FORMS = "a text, an object with words, or a list of these"
 Word = Annotated[str, Field(min_length=1)]
@@ -97,13 +96,8 @@ def tag_routes(service: Service) -> list[ByItself]:
         if not rule.is_by_token:
             raise Unusable(f"{chosen.name} answers texts, and tags no words: ask /classify")
         texts = asked.texts()
-        most = service.settings.max_items
-        if len(texts) > most:
-            raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
-        call = chosen.model.classify([text for text, _ in texts], truncate=service.truncates(asked.truncate))
-        answers = await service.in_time(call, chosen)
-        content = {"model": chosen.name, "version": str(chosen.version), "predictions": tags_of(texts, answers, rule)}
-        return Response(orjson.dumps(content), media_type="application/json")
+        answers = await service.answer([text for text, _ in texts], chosen, truncate=asked.truncate)
+        return predicted(tags_of(texts, answers, rule), chosen)
 
     return [ByItself("/tag", tag, methods=["POST"])]
 

@@ -70,7 +70,7 @@ class _Neighbours:
     def pair(self, number: int, random: Random) -> Row:
         """The first text of a row and the second of another one, with a rare word in common where there is any."""
         first = self.rows[number][0]
-        shared = [word for word in dict.fromkeys(first.split()) if set(self.places.get(word, ())) - {number}]
+        shared = [word for word in dict.fromkeys(first.split()) if self.places.get(word, [number]) != [number]]
         rarest = sorted(shared, key=lambda word: self.counts[word])[:_RAREST]
         others = self.places[random.choice(rarest)] if rarest else range(len(self.rows))
         return first, self.rows[random.choice(others)][1]
