@@ -55,7 +55,7 @@ def test_the_script_makes_rows_that_the_teacher_answers(teachers, tmp_path, monk
     )  # fmt: skip
     assert "{'loss_soft_cross_entropy'" in printed
     (run,) = (tmp_path / "own" / "checkpoints" / "runs").iterdir()
-    assert list(curves_in(run)[LOSS]) == [10]
+    assert [file for file in run.iterdir() if "tfevents" in file.name]
 
 
 @pytest.mark.slow
