@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
+from .answer_kinds import rule_of_texts
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import Unusable
 from .service import Service, predicted
 
 
@@ -105,7 +105,7 @@ def predictions_of(answers: TextAnswers, rule: AnswerRule, *, top_k: int | None 
     Args:
         top_k: how many labels `scores` has, the highest first; None for all in the model's order.
     """
-    scores = rule.scores(answers.logits)
+    scores = rule.scores(answers.values)
     answered = _answerer(rule, scores)
     predictions = []
     for place, (tokens, truncated) in enumerate(zip(answers.tokens, answers.truncated, strict=True)):
@@ -135,10 +135,9 @@ def classify_routes(service: Service) -> list[ByItself]:
     async def classify(request: Request) -> Response:
         asked = read_classify(await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        if chosen.model.facts.rule.is_by_token:
-            raise Unusable(f"{chosen.name} gives each word a tag, and texts no label: ask /tag")
+        rule = rule_of_texts(chosen)
         answers = await service.answer(asked.texts(), chosen, truncate=asked.truncate)
-        return predicted(predictions_of(answers, chosen.model.facts.rule, top_k=asked.top_k), chosen)
+        return predicted(predictions_of(answers, rule, top_k=asked.top_k), chosen)
 
     return [ByItself("/classify", classify, methods=["POST"])]
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..engines.text_answers import AnswerRule, TextAnswers
 from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_of
 from ..tasks.word_pieces import Span, joined
+from .answer_kinds import rule_of_words
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import Unusable
 from .service import Service, predicted
 
 _FORMS = "a text, an object with words, or a list of these"
@@ -92,9 +92,7 @@ def tag_routes(service: Service) -> list[ByItself]:
     async def tag(request: Request) -> Response:
         asked = read_tag(await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        rule = chosen.model.facts.rule
-        if not rule.is_by_token:
-            raise Unusable(f"{chosen.name} answers texts, and tags no words: ask /classify")
+        rule = rule_of_words(chosen)
         texts = asked.texts()
         answers = await service.answer([text for text, _ in texts], chosen, truncate=asked.truncate)
         return predicted(tags_of(texts, answers, rule), chosen)

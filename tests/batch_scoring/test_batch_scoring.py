@@ -426,7 +426,7 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         ([], {}, ["--input must name at least one file"]),
         (["in.txt"], {"runtime": "onx"}, ["'onx'", "did you mean 'onnx'"]),
         (["in.txt"], {"runtime": "openvino"}, ["openvino/openvino_model.xml", "albert-plus export"]),
-        (["in.txt"], {"max_length": 65}, ["--max-length must not exceed the 64 positions", "use --max-length 64"]),
+        (["in.txt"], {"max_length": 65}, ["--max-length must be from 1 to the 64 positions", "use --max-length 64"]),
         (["in.txt"], {"max_length": 3}, ["--max-length must be at least 4"]),
         (["in.txt"], {"part_rows": 0}, ["--part-rows must be at least 1"]),
         (["in.txt"], {"token_budget": 0}, ["--token-budget must be at least 1"]),

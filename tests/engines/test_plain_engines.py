@@ -12,12 +12,13 @@ from transformers import AutoTokenizer, BertTokenizerFast
 
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import get_runtime
-from hf_albert_plus.engines.classifier_config import answer_rule_of, length_taken
+from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.plain_config import read_plain_config
 from hf_albert_plus.engines.plain_onnx import open_plain
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.engines.text_tokens import read_plain_tokens
+from hf_albert_plus.model_inputs import length_taken
 from hf_albert_plus.tasks.rows import load_tokenizer
 
 TEXTS = [
@@ -39,7 +40,7 @@ def test_a_config_says_the_same_without_transformers(exported_dir):
     [
         {"vocab_size": None}, {"vocab_size": "8000"}, {"vocab_size": 0}, {"max_position_embeddings": True}, {"id2label": {"0": "a", "2": "b"}},
         {"id2label": {}}, {"id2label": None, "num_labels": "2"}, {"id2label": ["a"]}, {"id2label": {"0": 1}}, {"id2label": {"x": "a"}}, {"label2id": {"a": 1, "b": 0}},
-        {"num_labels": 7, "id2label": {"0": "a", "1": "b"}}, {"problem_type": "none"}, {"architectures": None}, {"architectures": ["BertModel"]}, {"pad_token_id": -1},
+        {"num_labels": 7, "id2label": {"0": "a", "1": "b"}}, {"problem_type": "none"}, {"architectures": None}, {"architectures": ["BertForMaskedLM"]}, {"architectures": ["AlbertPlusTwinModel"]}, {"pad_token_id": -1},
         {"pad_token_id": 10**9}, {"model_type": 5}, {"type_vocab_size": None},
     ],
     ids=str,
@@ -102,7 +103,7 @@ def test_logits_are_those_of_the_whole_engine_bit_for_bit(exported_dir, runtime)
     ids = numpy.arange(60).reshape(3, 20) % plain.config.vocab_size
     arrays = {"input_ids": ids, "attention_mask": numpy.ones_like(ids), "token_type_ids": numpy.zeros_like(ids)}
     arrays = {name: arrays[name] for name in plain.inputs}
-    numpy.testing.assert_array_equal(plain.logits(arrays), whole.logits(arrays))
+    numpy.testing.assert_array_equal(plain.output("logits", arrays), whole.output("logits", arrays))
     assert plain.inputs == whole.inputs
 
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.local_server import Running
 
@@ -37,7 +37,7 @@ expected-statuses = ["2xx", "404", "422"]
 def server(exported_dir):
     settings = ServeSettings(max_body=20_000, max_items=8, deadline_s=30)
     running = Running(
-        Catalogue({"film": {1: QueuedClassifier(exported_dir, "onnx", settings)}}), settings, Gate(token=TOKEN)
+        Catalogue({"film": {1: QueuedModel(exported_dir, "onnx", settings)}}), settings, Gate(token=TOKEN)
     )
     yield running
     running.stop()
