@@ -26,13 +26,13 @@ def running(exported_dir):
 
 def poisoned(classifier, harm, *, poison=POISON):
     """Has rows with the poisonous id harm the batch that they are in, as the engine's own faults do."""
-    logits_of = classifier.engine.logits
+    output_of = classifier.engine.output
 
-    def harmed(arrays):
-        logits = logits_of(arrays)
+    def harmed(name, arrays):
+        logits = output_of(name, arrays)
         return harm(logits) if (arrays["input_ids"] == poison).any() else logits
 
-    classifier.engine.logits = harmed
+    classifier.engine.output = harmed
     return classifier
 
 
@@ -71,7 +71,7 @@ def together(ask, requests):
 )  # fmt: skip
 def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, exported_dir, tensor, message):
     classifier = QueuedModel(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1))
-    server = running(behind_a_replica(slowness_s=0.02, classifier=classifier))
+    server = running(behind_a_replica(classifier, slowness_s=0.02))
     good = {"inputs": [ids_of([2, 8, 3])]}
     answers = together(server.ask, [good, {"inputs": [tensor]}, good, good])
     assert [status for status, _, _ in answers] == [200, 422, 200, 200]
@@ -82,7 +82,7 @@ def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, e
 @pytest.mark.parametrize("shares", ["a batch", "a call"])
 def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):
     classifier = poisoned(QueuedModel(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1)), harm)
-    server = running(classifier if shares == "a batch" else behind_a_replica(slowness_s=0.02, classifier=classifier))
+    server = running(classifier if shares == "a batch" else behind_a_replica(classifier, slowness_s=0.02))
     good, bad = {"inputs": [ids_of([2, 8, 3])]}, {"inputs": [ids_of([2, POISON, 3])]}
     answers = together(server.ask, [good, good, bad, good, good])
     assert [status for status, _, _ in answers] == [200, 200, 500, 200, 200]

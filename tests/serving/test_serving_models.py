@@ -189,14 +189,14 @@ def test_what_is_wrong_is_said_before_libraries_that_take_seconds_are_imported(m
 
 
 def test_files_are_hashed_again_only_where_they_are_others(exported_dir, tmp_path, monkeypatch):
-    from hf_albert_plus.engines import text_classifier
+    from hf_albert_plus.engines import text_model
     from hf_albert_plus.serving import trial_process
     from hf_albert_plus.serving.repository import scan
 
     shutil.copytree(exported_dir, tmp_path / "film")
     (served,) = scan(tmp_path / "film", runtime="onnx")
     hashed = []
-    monkeypatch.setattr(text_classifier, "check_hashes", lambda directory, runtime: hashed.append(runtime.name))
+    monkeypatch.setattr(text_model, "check_hashes", lambda directory, runtime: hashed.append(runtime.name))
     words = (str(served.directory), served.runtime)
     trial_process.main(*words, served.content)
     assert hashed == []
