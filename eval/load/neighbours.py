@@ -140,7 +140,7 @@ def _open(target: Target, asked: _Asked) -> _Opened:
     classifier = TextClassifier(target.directory, target.runtime, cores=asked.cores, max_length=None)
     threads = get_runtime(target.runtime).share(asked.cores).threads
     engine = Engine.load(target.directory, target.runtime, threads=threads, verify=False)
-    rows: list[Any] = classifier.encode(asked.texts).rows
+    rows: list[Any] = classifier.tokenise(asked.texts).rows
     return _Opened(target, classifier, engine, rows)
 
 

@@ -14,7 +14,7 @@ import numpy
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.text_answers import Text
-from hf_albert_plus.engines.text_classifier import TextClassifier
+from hf_albert_plus.engines.text_model_kinds import open_text_model
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching, predict
 from hf_albert_plus.eval.latency.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
@@ -25,9 +25,10 @@ from hf_albert_plus.eval.load.traffic import Client, Traffic
 from hf_albert_plus.eval.measured_documents import Percentiles, to_json
 from hf_albert_plus.eval.settings import ServedSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.heads import is_bare_encoder
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.tasks.rows import fits_positions
-from hf_albert_plus.tasks.task import check_answers_texts
+from hf_albert_plus.tasks.task import Task, check_answers_texts
 
 BARE = "engine"
 SERVED = "served"
@@ -86,6 +87,9 @@ def bench_served(
     texts, clients = settings.texts, settings.clients
     way = Batching()
     engine, streams = way.load(target, threads=None)
+    gives_vectors = is_bare_encoder(engine.config)
+    if gives_vectors:
+        _check_vectors(traffic.task, peers)
     fits_positions(engine.config, traffic.max_length)
     client = Client(target, engine, traffic)
     groups = _groups(len(client.rows), texts)
@@ -107,7 +111,7 @@ def bench_served(
         server = stack.enter_context(
             ServerProcess(f"{target.directory}:{target.runtime}", *options, *(["--cluster"] if cluster else []))
         )
-        ours = _Server(server.port, "/classify", bodies)
+        ours = _Server(server.port, "/embed" if gives_vectors else "/classify", bodies)
         agreement = _agreement(ours.ask(clients, bodies[: -(-len(client.rows) // texts)]), client, engine, groups)
         spent: list[dict[str, float]] = []
         walls_s: list[float] = []
@@ -120,7 +124,7 @@ def bench_served(
             spent.append({part: end[part] - start[part] for part in end})
             return [took]
 
-        run = partial(predict, engine, client.rows, client.tokenizer, plan, streams=streams, description=None)
+        run = partial(client.answer_all, engine, plan, streams=streams)
         players: dict[str, Player] = {BARE: lambda _: [elapsed_ms(run)], SERVED: serve_block}
         settle: dict[str, Callable[[], object]] = {
             BARE: client.answer_longest,
@@ -168,9 +172,23 @@ def bench_served(
 
 def _call_tokens(target: Target, max_length: int) -> float:
     """What the server knows as well of how its engine likes its batches."""
-    classifier = TextClassifier(target.directory, target.runtime, cores=1, max_length=max_length)
-    classifier.warm_up()
-    return classifier.call_tokens()
+    model = open_text_model(target.directory, target.runtime, cores=1, max_length=max_length)
+    model.warm_up()
+    return model.call_tokens()
+
+
+def _check_vectors(task: Task, peers: Path | None) -> None:
+    """Refuses what an encoder does not answer.
+
+    Raises:
+        InvalidInput: pairs of texts, or peers, which give labels.
+    """
+    if len(task.columns) > 1:
+        raise InvalidInput(
+            "an encoder gives vectors of single texts", got=f"{task.name}, a task of pairs", repair="use another --task"
+        )
+    if peers is not None:
+        raise InvalidInput("--peers give labels", got="an encoder, which gives vectors", repair="leave it out")
 
 
 def _batches(group: Sequence[int], client: Client, *, call_tokens: float) -> list[list[int]]:
@@ -257,8 +275,10 @@ def checked(replies: list[Reply]) -> list[Reply]:
 
 
 def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[list[int]]) -> float | None:
-    """Share of sentences to which server and engine give the same label, or the same set of several; None of a regression. In int8 what
-    shares a batch moves its scores a little."""
+    """Share of sentences to which server and engine give the same label, or the same set of several; None of a regression and of vectors. In
+    int8 what shares a batch moves its scores a little."""
+    if is_bare_encoder(engine.config):
+        return None
     rule = answer_rule_of(engine.config)
     if not rule.decides:
         return None

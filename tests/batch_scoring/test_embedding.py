@@ -91,9 +91,9 @@ def test_a_stopped_run_goes_on_with_what_is_missing(vectors_dir, files, tmp_path
     assert (record.stage, record.result["rows_of_this_run"], record.result["rows"]) == ("embed", 2, len(files))
     assert parts[1].stat().st_mtime_ns == kept
     numpy.testing.assert_array_equal(vectors_of("out/vectors"), whole)
+    settings["settings"] = ScoreSettings(part_rows=2, token_budget=64)
     with pytest.raises(InvalidInput, match="settings.token_budget 512 there, 64 asked for"):
-        other = ScoreSettings(part_rows=2, token_budget=64)
-        embed(["a.parquet"], output=tmp_path / "out", **{**settings, "settings": other})
+        embed(["a.parquet"], output=tmp_path / "out", **settings)
 
 
 @pytest.mark.parametrize(

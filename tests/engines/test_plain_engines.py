@@ -126,6 +126,26 @@ def test_a_process_that_serves_needs_neither_torch_nor_transformers(exported_dir
     assert done.stdout.strip() == str(found.classify(["a good film", ("a", "b")]))
 
 
+ENCODES = """
+import sys
+for name in ("torch", "transformers"):
+    sys.modules[name] = None
+from hf_albert_plus.engines.text_encoder import TextEncoder
+from hf_albert_plus.serving import application, trial_process
+trial_process.try_model(sys.argv[1], "onnx-int8", None)
+print(TextEncoder(sys.argv[1], "onnx-int8", cores=1).encode(["a good film"], normalize_embeddings=True).tolist())
+"""
+
+
+def test_an_encoder_needs_neither_as_well(vectors_dir):
+    done = subprocess.run([sys.executable, "-c", ENCODES, vectors_dir], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = Engine.load(vectors_dir, "onnx-int8", threads=1)(
+        **AutoTokenizer.from_pretrained(vectors_dir)("a good film", return_tensors="pt")
+    )
+    numpy.testing.assert_allclose(json.loads(done.stdout), expected.sentence_embedding.numpy(), atol=1e-5)
+
+
 def test_what_an_export_compared_is_compared_again_only_where_it_is_another(exported_dir, tmp_path):
     from hf_albert_plus.serving.vouching import was_compared
 
