@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 import pyarrow
 
-from ..engines.text_answers import AnswerRule, ClassifierFacts, EncoderFacts, ModelFacts, Text, TextAnswers
+from ..engines.text_answers import AnswerRule, EncoderFacts, ModelFacts, Text, TextAnswers
 from ..engines.text_words import tagged_texts, words_of
 
 VECTOR = "vector"
@@ -110,7 +110,6 @@ def columns_of(facts: ModelFacts, *, with_logits: bool) -> AnswerColumns:
     """
     if isinstance(facts, EncoderFacts):
         return VectorColumns(facts.dimension)
-    assert isinstance(facts, ClassifierFacts)
     return LabelColumns(facts.rule, with_logits)
 
 

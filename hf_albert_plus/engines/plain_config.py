@@ -17,7 +17,7 @@ _PROBLEMS = ("regression", "single_label_classification", "multi_label_classific
 
 @dataclass(frozen=True)
 class PlainConfig:
-    """What serving asks of a config, under the names that transformers' configs have for it."""
+    """What serving asks of a config, under the names that transformers' configs have for it; `hidden_size` of encoders alone."""
 
     model_type: str
     architectures: list[str]
@@ -28,7 +28,7 @@ class PlainConfig:
     type_vocab_size: int
     max_position_embeddings: int
     pad_token_id: int | None
-    hidden_size: int
+    hidden_size: int | None
     matryoshka_dims: list[int] | None
 
     @property
@@ -54,7 +54,7 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
             type_vocab_size=types,
             max_position_embeddings=said["max_position_embeddings"],
             pad_token_id=said["pad_token_id"],
-            hidden_size=said["hidden_size"],
+            hidden_size=said.get("hidden_size", said.get("dim")),
             matryoshka_dims=said.get("matryoshka_dims"),
         )
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
@@ -63,7 +63,9 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
 
 
 def _is_sound(config: PlainConfig) -> bool:
-    counts = (config.vocab_size, config.max_position_embeddings, config.hidden_size)
+    counts = [config.vocab_size, config.max_position_embeddings]
+    if is_bare_encoder(config):
+        counts.append(config.hidden_size)
     pad = config.pad_token_id
     return (
         isinstance(config.model_type, str)

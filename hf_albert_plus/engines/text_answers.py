@@ -123,7 +123,7 @@ class AnswerRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFacts:
+class _CommonFacts:
     """What a caller may know of a model of texts, whatever it gives.
 
     Attributes:
@@ -142,7 +142,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierFacts(ModelFacts):
+class ClassifierFacts(_CommonFacts):
     """What a caller may know of a classifier of texts or of their words.
 
     Attributes:
@@ -157,7 +157,7 @@ class ClassifierFacts(ModelFacts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderFacts(ModelFacts):
+class EncoderFacts(_CommonFacts):
     """What a caller may know of an encoder that gives vectors of texts.
 
     Attributes:
@@ -170,6 +170,10 @@ class EncoderFacts(ModelFacts):
     dimension: int
     prefixes: tuple[int, ...] = ()
     is_normalized: bool = False
+
+
+# Of a model of any kind.
+ModelFacts = ClassifierFacts | EncoderFacts
 
 
 @dataclass(frozen=True)

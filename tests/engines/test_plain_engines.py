@@ -8,7 +8,7 @@ import sys
 
 import numpy
 import pytest
-from transformers import AutoTokenizer, BertTokenizerFast
+from transformers import AutoTokenizer, BertTokenizerFast, DistilBertConfig
 
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import get_runtime
@@ -50,6 +50,19 @@ def test_what_a_config_does_not_say_plainly_is_left_to_transformers(exported_dir
     content = {name: value for name, value in {**content, **fields}.items() if name not in fields or value is not None}
     (tmp_path / "config.json").write_text(json.dumps(content))
     assert read_plain_config(tmp_path) is None
+
+
+@pytest.mark.parametrize("head", ["Model", "ForSequenceClassification"])
+def test_a_width_is_read_under_the_name_that_an_architecture_has_for_it(tmp_path, head):
+    """DistilBERT calls it `dim`; of a classifier nobody asks."""
+    DistilBertConfig(
+        architectures=[f"DistilBert{head}"], dim=48, vocab_size=100, max_position_embeddings=32
+    ).save_pretrained(tmp_path)
+    plain = read_plain_config(tmp_path)
+    assert plain.hidden_size == load_config(tmp_path, option="it").hidden_size == 48
+    content = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({name: content[name] for name in content if name != "dim"}))
+    assert (read_plain_config(tmp_path) is None) == (head == "Model")
 
 
 def rows_of(columns):

@@ -114,7 +114,7 @@ def test_openais_form_has_the_same_numbers_as_floats_and_as_base64(served, vecto
 
 @pytest.mark.parametrize("name", ["vectors", "int8", "weights"])
 def test_a_text_has_the_same_vector_alone_and_beside_others(served, name):
-    together = embed(served, name, inputs=[*TEXTS, "good " * 50])
+    together = embed(served, name, inputs=[*TEXTS, "good " * 20])
     for text, beside in zip(TEXTS, together, strict=False):
         numpy.testing.assert_allclose(embed(served, name, inputs=text)[0], beside, atol=1e-5)
     numpy.testing.assert_allclose(numpy.linalg.norm(together, axis=1), 1, atol=1e-5)
