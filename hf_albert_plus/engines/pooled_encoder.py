@@ -8,9 +8,7 @@ from transformers import PreTrainedModel
 from ..conversion.settings import Pooling, SentencePooling
 from ..pooling_albert_plus import read_sequences
 from .tensors import SentenceOutput
-
-# What a shorter vector, such as one of zeros, is divided by.
-_LEAST_LENGTH = 1e-12
+from .vector_prefixes import LEAST_LENGTH
 
 
 class SentenceEncoder(PreTrainedModel):
@@ -37,7 +35,7 @@ class SentenceEncoder(PreTrainedModel):
         vectors_BH = read_sequences(hidden_BSH, attention_mask, pooling=self.read_by)
         if self.normalize:
             # As torch.nn.functional.normalize, in operators that TensorRT's parser lists.
-            vectors_BH = vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=_LEAST_LENGTH)
+            vectors_BH = vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=LEAST_LENGTH)
         return SentenceOutput(last_hidden_state=hidden_BSH, sentence_embedding=vectors_BH)
 
     def set_attn_implementation(self, *given: Any, **named: Any) -> None:

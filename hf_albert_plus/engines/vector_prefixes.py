@@ -11,7 +11,7 @@ import numpy
 from ..errors import InvalidInput
 
 # What a shorter vector, such as one of zeros, is divided by.
-_LEAST_LENGTH = 1e-12
+LEAST_LENGTH = 1e-12
 
 
 def prefixes_of(config: Any) -> tuple[int, ...]:
@@ -44,5 +44,5 @@ def cut_vectors(vectors_BH: numpy.ndarray, *, width: int, is_normalized: bool) -
 def unit_vectors(vectors_BH: numpy.ndarray) -> numpy.ndarray:
     """Vectors divided by their lengths."""
     lengths = numpy.linalg.norm(vectors_BH, axis=1, keepdims=True)
-    unit: numpy.ndarray = vectors_BH / numpy.maximum(lengths, _LEAST_LENGTH)
+    unit: numpy.ndarray = vectors_BH / numpy.maximum(lengths, LEAST_LENGTH)
     return unit

@@ -4,25 +4,18 @@ from typing import Annotated, Any
 
 import numpy
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import EncoderFacts, TextAnswers
 from ..engines.vector_prefixes import cut_vectors
 from .answer_kinds import facts_of_vectors
-from .json_problems import refusal_of
+from .json_problems import read_body
 from .plain_routes import ByItself
 from .refusals import Unusable
+from .request_fields import Dimensions, ModelName, Truncate, Version
 from .service import Service, predicted
 
 FORMS = "a text or a list of texts"
-# The same in both forms of requests for vectors.
-Dimensions = Annotated[
-    int | None,
-    Field(
-        ge=1,
-        description="Numbers of a vector, fewer than the model's own where it was trained for such prefixes (its `matryoshka_dims`).",
-    ),
-]
 
 
 class EmbedRequest(BaseModel):
@@ -32,11 +25,9 @@ class EmbedRequest(BaseModel):
         extra="forbid", strict=True, json_schema_extra={"examples": [{"inputs": ["a film to see twice", "no"]}]}
     )
     inputs: str | Annotated[list[str], Field(min_length=1)]
-    model: str | None = Field(default=None, description="Needed where several are served.")
-    version: str | None = Field(default=None, description="The highest by default.", max_length=20)
-    truncate: bool | None = Field(
-        default=None, description="Cut texts that are too long instead of refusing them. Default: the server's own."
-    )
+    model: ModelName = None
+    version: Version = None
+    truncate: Truncate = None
     dimensions: Dimensions = None
 
     def texts(self) -> list[str]:
@@ -57,18 +48,6 @@ class EmbedResponse(BaseModel):
     model: str
     version: str
     predictions: list[Vector]
-
-
-def read_embed(body: bytes) -> EmbedRequest:
-    """A request.
-
-    Raises:
-        RequestError: no JSON, or another form.
-    """
-    try:
-        return EmbedRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise refusal_of(error, body, forms=FORMS) from None
 
 
 def width_of(facts: EncoderFacts, dimensions: int | None, *, name: str) -> int:
@@ -96,7 +75,7 @@ def embed_routes(service: Service) -> list[ByItself]:
     """`/embed`, over the models of a server."""
 
     async def embed(request: Request) -> Response:
-        asked = read_embed(await request.body())
+        asked = read_body(EmbedRequest, await request.body(), forms=FORMS)
         chosen = service.catalogue.find(asked.model, asked.version)
         facts = facts_of_vectors(chosen)
         width = width_of(facts, asked.dimensions, name=chosen.name)

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 import numpy
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import ModelFacts, TextAnswers
 from .inference_outputs import TEXTS, outputs_of
-from .json_problems import refusal_of
+from .json_problems import read_body
 from .refusals import RequestError, TooLarge, Unusable
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -71,10 +71,7 @@ def read_request(
         if header_length > len(body):
             raise RequestError(f"{HEADER_LENGTH} must be a number of bytes of the body, which has {len(body)}")
         size = header_length
-    try:
-        request = InferRequest.model_validate_json(body[:size])
-    except ValidationError as error:
-        raise refusal_of(error, body[:size]) from None
+    request = read_body(InferRequest, body[:size])
     tensors: dict[str, numpy.ndarray] = {}
     rest = memoryview(body)[size:]
     for given in request.inputs:

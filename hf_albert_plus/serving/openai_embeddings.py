@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 import numpy
 import orjson
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from .answer_kinds import facts_of_vectors
-from .embed import FORMS, Dimensions, vectors_of, width_of
-from .json_problems import refusal_of
+from .embed import FORMS, vectors_of, width_of
+from .json_problems import read_body
 from .plain_routes import ByItself
+from .request_fields import Dimensions, ModelName, Truncate
 from .service import Service
 
 
@@ -22,15 +23,13 @@ class EmbeddingsRequest(BaseModel):
         extra="forbid", strict=True, json_schema_extra={"examples": [{"input": ["a film to see twice", "no"]}]}
     )
     input: str | Annotated[list[str], Field(min_length=1)]
-    model: str | None = Field(default=None, description="Needed where several are served.")
+    model: ModelName = None
     encoding_format: Literal["float", "base64"] = Field(
         default="float", description="`base64` is that of the numbers as little-endian float32."
     )
     dimensions: Dimensions = None
     user: str | None = Field(default=None, description="Passed over.")
-    truncate: bool | None = Field(
-        default=None, description="Cut texts that are too long instead of refusing them. Default: the server's own."
-    )
+    truncate: Truncate = None
 
     @field_validator("input", mode="before")
     @classmethod
@@ -73,23 +72,11 @@ class EmbeddingsResponse(BaseModel):
     usage: Usage
 
 
-def read_embeddings(body: bytes) -> EmbeddingsRequest:
-    """A request.
-
-    Raises:
-        RequestError: no JSON, or another form.
-    """
-    try:
-        return EmbeddingsRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise refusal_of(error, body, forms=FORMS) from None
-
-
 def openai_routes(service: Service) -> list[ByItself]:
     """`/v1/embeddings`, over the models of a server."""
 
     async def embeddings(request: Request) -> Response:
-        asked = read_embeddings(await request.body())
+        asked = read_body(EmbeddingsRequest, await request.body(), forms=FORMS)
         chosen = service.catalogue.find(asked.model)
         facts = facts_of_vectors(chosen)
         width = width_of(facts, asked.dimensions, name=chosen.name)

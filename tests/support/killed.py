@@ -69,27 +69,16 @@ def run_corpus(out, given):
 
 
 def run_score(out, given):
-    settings = ScoreSettings(text_column="sentence", part_rows=4)
-    score(
-        [given["rows"]],
-        engine=Path(given["exported"]),
-        runtime="onnx",
-        output=out,
-        settings=settings,
-        pool=WorkerPool(),
-    )
+    run_over_files(score, given["exported"], out, given)
 
 
 def run_embed(out, given):
+    run_over_files(embed, given["vectors"], out, given)
+
+
+def run_over_files(stage, engine, out, given):
     settings = ScoreSettings(text_column="sentence", part_rows=4)
-    embed(
-        [given["rows"]],
-        engine=Path(given["vectors"]),
-        runtime="onnx",
-        output=out,
-        settings=settings,
-        pool=WorkerPool(),
-    )
+    stage([given["rows"]], engine=Path(engine), runtime="onnx", output=out, settings=settings, pool=WorkerPool())
 
 
 def prepare():
