@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.config_files import load_config
+from hf_albert_plus.engines.sentence_files import LENGTHS, sentence_length
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.heads import architecture_of, is_bare_encoder
-from hf_albert_plus.model_inputs import longest_input
 from hf_albert_plus.records.files import write_json
 
 
@@ -46,9 +46,8 @@ def write_modules(directory: Path, config: Any, settings: ExportSettings) -> Non
         for place, kind in enumerate(kinds)
     ]
     write_json(directory / "modules.json", modules)
-    write_json(
-        directory / "sentence_bert_config.json", {"max_seq_length": longest_input(config), "do_lower_case": False}
-    )
+    longest = sentence_length(config, directory, max_length=None)
+    write_json(directory / LENGTHS, {"max_seq_length": longest, "do_lower_case": False})
     for module in modules[1:]:
         (directory / module["path"]).mkdir()
     write_json(

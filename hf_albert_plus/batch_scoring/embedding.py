@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..config_files import load_config
 from ..engines.artefacts import get_runtime
+from ..engines.sentence_files import sentence_length
 from ..engines.text_encoder import TextEncoder, check_encoder
-from ..model_inputs import length_taken
 from ..records.outputs import check_directory
 from ..records.record import Record
 from ..tasks.rows import load_tokenizer
@@ -50,7 +50,7 @@ def embed(
     config, chosen = load_config(served.directory, option="--engine"), get_runtime(served.runtime)
     check_encoder(config, served.directory, chosen)
     load_tokenizer(served.directory, config)
-    max_length = length_taken(config, served.directory, max_length=settings.max_length)
+    max_length = sentence_length(config, served.directory, max_length=settings.max_length)
     if chosen.artefact is None or not chosen.artefact.for_gpu:
         # Whether its graph gives vectors is known once it is open, and workers take seconds to start.
         TextEncoder(served.directory, served.runtime, cores=1, max_length=max_length)

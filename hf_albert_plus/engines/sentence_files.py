@@ -1,4 +1,4 @@
-"""What the files of a sentence encoder say of its vectors: what a text is read by, and whether a vector has length 1.
+"""What the files of a sentence encoder say of its vectors: what a text is read by, how long it may be, and whether a vector has length 1.
 
 The library sentence-transformers writes them, and `albert-plus export --pooling` does. Nothing here needs torch.
 """
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..conversion.settings import Pooling
+from ..model_inputs import length_taken, longest_input
 from ..records.files import read_json
 
-POOLING, MODULES = "1_Pooling/config.json", "modules.json"
+POOLING, MODULES, LENGTHS = "1_Pooling/config.json", "modules.json", "sentence_bert_config.json"
 # The library's words for it, those of old files first.
 _WORDS: dict[str, Pooling] = {
     "pooling_mode_cls_token": "first",
@@ -44,6 +45,23 @@ def read_form(directory: Path) -> SentenceForm | None:
     pooling = pooling_of(directory / POOLING)
     kinds = _kinds_of_modules(directory / MODULES)
     return None if pooling is None or not kinds <= _KNOWN else SentenceForm(pooling, "Normalize" in kinds)
+
+
+def sentence_length(config: Any, directory: Path, *, max_length: int | None) -> int:
+    """Tokens of a text that an encoder takes, unless told otherwise: as many as the library reads, where its file says so, else all of the
+    model's positions.
+
+    Raises:
+        InvalidInput: the model has fewer positions than `max_length`, or the file cannot be read.
+    """
+    if max_length is None and (directory / LENGTHS).is_file():
+        content = read_json(
+            directory / LENGTHS, what=LENGTHS, shape=dict[str, Any], repair="save the sentence encoder again"
+        )
+        said = content.get("max_seq_length")
+        if type(said) is int and said >= 1:
+            return min(said, longest_input(config))
+    return length_taken(config, directory, max_length=max_length)
 
 
 def pooling_of(path: Path) -> Pooling | None:

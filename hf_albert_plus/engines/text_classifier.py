@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from ..errors import InvalidInput
+from ..model_inputs import length_taken
 from ..tasks.word_pieces import joined
 from .classifier_config import answer_rule_of, check_gives_labels
 from .padding import OFFSETS, Ids
@@ -76,7 +77,11 @@ class TextClassifier(TextModel):
     def _read_facts(self, directory: Path, *, max_length: int | None) -> ClassifierFacts:
         config: Any = self.engine.config
         check_gives_labels(config, directory)
-        return ClassifierFacts(rule=_rule(directory, config), **self._common_facts(directory, max_length=max_length))
+        return ClassifierFacts(
+            rule=_rule(directory, config),
+            max_length=length_taken(config, directory, max_length=max_length),
+            **self._common_facts(),
+        )
 
     def _shape_of_one(self, tokens: int) -> tuple[int, ...]:
         labels = len(self.facts.rule.labels)

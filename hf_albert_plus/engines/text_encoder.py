@@ -14,7 +14,7 @@ from ..heads import is_bare_encoder
 from ..machine import physical_cores
 from .artefacts import Runtime
 from .batch_plans import TOKEN_BUDGET
-from .sentence_files import read_form
+from .sentence_files import read_form, sentence_length
 from .text_answers import EncoderFacts
 from .text_model import TextModel
 from .vector_prefixes import prefixes_of, unit_vectors
@@ -50,7 +50,7 @@ class TextEncoder(TextModel):
 
         Args:
             cores: that it may use, the physical ones by default.
-            max_length: tokens of a text, None for the model's positions.
+            max_length: tokens of a text; None for as many as the files of a sentence encoder say, else the model's positions.
             verify: compare its files with the hashes in its record.
 
         Raises:
@@ -122,7 +122,8 @@ class TextEncoder(TextModel):
             dimension=int(config.hidden_size),
             prefixes=prefixes_of(config),
             is_normalized=form is not None and form.normalize,
-            **self._common_facts(directory, max_length=max_length),
+            max_length=sentence_length(config, directory, max_length=max_length),
+            **self._common_facts(),
         )
 
     def _shape_of_one(self, tokens: int) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from ..errors import InvalidInput, first_line, need
-from ..model_inputs import length_taken
 from ..records.progress import track
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
@@ -86,10 +85,9 @@ class TextModel(ABC):
     def _counted(self) -> str:
         """How many numbers the engine must give, in words."""
 
-    def _common_facts(self, directory: Path, *, max_length: int | None) -> dict[str, Any]:
-        """The fields that the facts of all kinds have."""
-        longest = length_taken(self.engine.config, directory, max_length=max_length)
-        return {"inputs": self.engine.inputs, "max_length": longest, "runtime": self.engine.runtime.name}
+    def _common_facts(self) -> dict[str, Any]:
+        """The fields that the facts of all kinds have, but for the longest text."""
+        return {"inputs": self.engine.inputs, "runtime": self.engine.runtime.name}
 
     def answer(
         self,

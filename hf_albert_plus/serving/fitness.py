@@ -3,6 +3,7 @@
 from ..engines.artefacts import get_runtime
 from ..engines.classifier_config import answer_rule_of, check_gives_labels, check_label_names
 from ..engines.runtime_files import check_hashes
+from ..engines.sentence_files import sentence_length
 from ..engines.text_encoder import check_encoder
 from ..engines.text_model_kinds import config_of_texts
 from ..engines.text_tokens import open_text_tokens
@@ -21,10 +22,11 @@ def check_directory(model: ServedModel, *, max_length: int | None) -> None:
     config = config_of_texts(model.directory, option="a model to serve")
     if is_bare_encoder(config):
         check_encoder(config, model.directory, runtime)
+        longest = sentence_length(config, model.directory, max_length=max_length)
     else:
         check_gives_labels(config, model.directory)
         check_label_names(config, model.directory)
         answer_rule_of(config)
-    longest = length_taken(config, model.directory, max_length=max_length)
+        longest = length_taken(config, model.directory, max_length=max_length)
     check_hashes(model.directory, runtime)
     open_text_tokens(model.directory, config, longest=longest)

@@ -52,7 +52,7 @@ def test_a_server_of_vectors_is_compared_with_its_engine(monkeypatch, vectors_di
     monkeypatch.setattr(served, "_ROUNDS", 3)
     traffic = Traffic(data=str(data_dir), task=get_task("sst2"), max_length=32)
     target = parse_target(f"{vectors_dir}:onnx")
-    document = served.bench_served(target, traffic, ServedSettings(texts=8, clients=2, seconds=0.5))
+    document = served.bench_served(target, traffic, ServedSettings(texts=8, clients=2, seconds=1))
     assert document["label_agreement"] is None
     assert document["throughput"][served.SERVED]["speedup"] > 0
 
