@@ -18,6 +18,7 @@ from .failures import run_command
 from .floors import floor
 from .inspections import inspect
 from .main_job import demo, run
+from .publish import push
 from .reports import card, report
 from .score_calibration import calibrate_scores
 from .servers import capacity, serve
@@ -121,6 +122,7 @@ REPORT: list[Verb] = [
         "demo-output/models/student-sst2 --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json",
     ),
 ]
+PUBLISH: list[Verb] = [("push", push, "demo-output/models/student-sst2 OWNER/student-sst2 --dry-run")]
 SERVE: list[Verb] = [
     ("serve", serve, "demo-output/models/student-sst2:onnx-int8 --port 8000"),
     (
@@ -183,6 +185,7 @@ _add(app, MEASURE, panel="Measure")
 _add(bench, BENCH, prefix="bench ")
 app.add_typer(bench, name="bench", rich_help_panel="Measure", epilog=f"Example: albert-plus bench {BENCH[0][2]}")
 _add(app, REPORT, panel="Measure")
+_add(app, PUBLISH, panel="Publish")
 _add(app, SERVE, panel="Serve")
 # As they were called before they were members of bench.
 for _name, _function, _example in BENCH:
