@@ -175,7 +175,7 @@ def bench_targets(
                 file_bytes=sum(path.stat().st_size for path in weight_files(engines[target.label].file)),
                 **vars(costs[target.label]),
                 model_sha256=model_hash(target.directory, target.runtime),
-                architecture_sha256=architecture_hash(engines[target.label]),
+                architecture_sha256=architecture_hash(engines[target.label].config),
                 loads=cells[target.label],
             )
             for target in targets
