@@ -254,6 +254,8 @@ class TimedRow:
 
     Attributes:
         effective_parameters: parameters of the model that computes the same with nothing shared.
+        sequence_flops: floating point operations of the products of one sequence of 128 tokens, or of as many as the model has positions,
+            through all layers; a multiplication and an addition are two.
         load_ms: to open it from cold files in a process of its own.
         load_mb: that opening it adds once the libraries are imported.
         peak_rss_mb: of the whole process.
@@ -266,6 +268,7 @@ class TimedRow:
     directory: PathText
     parameters: Count | None = None
     effective_parameters: Count | None = None
+    sequence_flops: Count | None = None
     published_training_speedup: Size | None = None
     file_bytes: Count | None = None
     load_ms: Size | None = None

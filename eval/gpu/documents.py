@@ -8,7 +8,7 @@ Grid = tuple[list[str], list[list[str]]]
 HEADER = ["part", "way", "load", "p50 ms", "a second", "speedup (95 %)", "of the roof", "MB of a call", "found"]
 # Facts that are no finding: they say what was measured, and other columns or documents have them.
 _UNSAID = (
-    "precision", "flops", "limits", "parameters", "effective_parameters", "architecture_sha256", "useful_operations_a_token",
+    "precision", "flops", "limits", "parameters", "effective_parameters", "sequence_flops", "architecture_sha256", "useful_operations_a_token",
 )  # fmt: skip
 
 
@@ -75,6 +75,7 @@ def latency_document(
                 "directory": directory,
                 "parameters": facts["parameters"],
                 "effective_parameters": facts["effective_parameters"],
+                "sequence_flops": facts["sequence_flops"],
                 "model_sha256": model_sha256,
                 "architecture_sha256": facts["architecture_sha256"],
                 "loads": {},

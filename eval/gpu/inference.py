@@ -75,6 +75,7 @@ def measure_inference(bench: Bench) -> list[GpuRow]:
     of_model = {
         "parameters": arithmetic.parameters,
         "effective_parameters": arithmetic.effective_parameters,
+        "sequence_flops": arithmetic.sequence_flops,
         "architecture_sha256": architecture_hash(ours.config),
     }
     return [replace(row, facts={**row.facts, **of_model}) for row in rows]

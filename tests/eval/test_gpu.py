@@ -90,7 +90,7 @@ def test_what_fails_is_a_row_that_says_how():
 
 ROW = {
     "part": "inference", "label": "torch fp32", "load": "1x8", "unit": "sequences", "runtime": "torch", "of_roof": 0.5,
-    "facts": {"flops": 4_000_000, "parameters": 7, "effective_parameters": 9, "architecture_sha256": "a", "cosine": 0.25, "agrees": False},
+    "facts": {"flops": 4_000_000, "parameters": 7, "effective_parameters": 9, "sequence_flops": 64_000_000, "architecture_sha256": "a", "cosine": 0.25, "agrees": False},
     "cell": {
         "p50_ms": 2.0, "p90_ms": 2.0, "p95_ms": 2.0, "p99_ms": 2.0, "max_ms": 2.0, "samples": 1, "outliers": 0, "items_per_s": 1500.0,
         "speedup": 1.0, "speedup_interval": [1.0, 1.0], "warm_up": {"calls": 1, "stable": True}, "rounds": [[2.0]],
