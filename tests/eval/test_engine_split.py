@@ -83,7 +83,14 @@ def test_a_report_says_both_parts_and_draws_them():
     svg = split_svg(table, "8x128")
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     assert {"student onnx-int8", "exits onnx-int8-exits", "engine", "model"} <= set(texts)
-    assert [text.strip() for text in texts if re.fullmatch(r"\s*[\d.]+x", text)] == ["2.0x", "8.0x", "4.0x", "10.0x", "20.0x", "40.0x"]
+    assert [text.strip() for text in texts if re.fullmatch(r"\s*[\d.]+x", text)] == [
+        "2.0x",
+        "8.0x",
+        "4.0x",
+        "10.0x",
+        "20.0x",
+        "40.0x",
+    ]
 
 
 def test_bars_are_as_long_as_their_logarithms():
