@@ -254,8 +254,7 @@ class TimedRow:
 
     Attributes:
         effective_parameters: parameters of the model that computes the same with nothing shared.
-        sequence_flops: floating point operations of the products of one sequence of 128 tokens, or of as many as the model has positions,
-            through all layers; a multiplication and an addition are two.
+        sequence_flops: operations of the products of one sequence of 128 tokens, or of all positions; a multiplication and an addition are two.
         load_ms: to open it from cold files in a process of its own.
         load_mb: that opening it adds once the libraries are imported.
         peak_rss_mb: of the whole process.

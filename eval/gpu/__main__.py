@@ -8,7 +8,7 @@ from transformers.utils import logging
 
 from hf_albert_plus.errors import AlbertPlusError
 from hf_albert_plus.eval.gpu.chain import MINUTES, open_chain, run_chain
-from hf_albert_plus.eval.gpu.documents import table_of, table_text
+from hf_albert_plus.eval.gpu.gpu_documents import table_of, table_text
 
 
 def main(words: list[str] | None = None) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import AlbertPlusError, InvalidInput
-from hf_albert_plus.eval.gpu.documents import latency_document, table_of, table_text
+from hf_albert_plus.eval.gpu.gpu_documents import latency_document, table_of, table_text
+from hf_albert_plus.eval.gpu.gpu_rows import Bench, GpuRow, why_of
 from hf_albert_plus.eval.gpu.inference import BASELINE, name_of
 from hf_albert_plus.eval.gpu.parts import PARTS, Part
-from hf_albert_plus.eval.gpu.rows import Bench, GpuRow, why_of
 from hf_albert_plus.eval.gpu.sizes import FULL, SMALL, Sizes
 from hf_albert_plus.eval.latency.device_calls import Device, DeviceKind, open_device
 from hf_albert_plus.eval.latency.timing import timed_by

@@ -10,7 +10,7 @@ from hf_albert_plus.distillation.distiller import Distiller
 from hf_albert_plus.distillation.methods import METHODS
 from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS
 from hf_albert_plus.distillation.phases import Layers, Phase
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.latency.timing import Call, summarise, time_calls
 from hf_albert_plus.eval.targets import sample_tensors
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.gpu.inference import arithmetic_of, on_device, own_stream, timed_rows
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.latency.device_calls import check_cuda_provider, onnx_call, torch_call
 from hf_albert_plus.eval.targets import Shape
 from hf_albert_plus.model_inputs import longest_input

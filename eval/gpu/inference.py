@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from hf_albert_plus.compression.exits.criteria import Criterion, normalised_entropy, run_with_exits, taken_exits
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.latency.costs import Arithmetic
 from hf_albert_plus.eval.latency.device_calls import captured_call, torch_call
-from hf_albert_plus.eval.latency.sources import in_transformers
+from hf_albert_plus.eval.latency.timed_models import in_transformers
 from hf_albert_plus.eval.latency.timing import Call, summarise, time_calls
 from hf_albert_plus.eval.scoring import architecture_hash
 from hf_albert_plus.eval.targets import Shape, check_shapes, sample_tensors

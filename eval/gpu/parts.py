@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hf_albert_plus.eval.gpu.rows import Bench, GpuRow
+from hf_albert_plus.eval.gpu.gpu_rows import Bench, GpuRow
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def _roof(bench: Bench) -> list[GpuRow]:
 
 
 def _attention(bench: Bench) -> list[GpuRow]:
-    from hf_albert_plus.eval.gpu.attention import compare_attention
+    from hf_albert_plus.eval.gpu.attention_backends import compare_attention
 
     return compare_attention(bench)
 

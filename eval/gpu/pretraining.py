@@ -11,7 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from hf_albert_plus.config_building import build_config, vocabulary_fields
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.latency.pretraining_step import (
     BASELINE,
     Batch,
@@ -19,7 +19,7 @@ from hf_albert_plus.eval.latency.pretraining_step import (
     ms_of_a_thousand_tokens,
     usual_collator,
 )
-from hf_albert_plus.eval.latency.sources import in_transformers
+from hf_albert_plus.eval.latency.timed_models import in_transformers
 from hf_albert_plus.eval.latency.timing import summarise, time_calls
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.pretraining.batches import PretrainingCollator, pack

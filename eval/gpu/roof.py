@@ -5,7 +5,7 @@ from functools import partial
 import numpy
 import torch
 
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.latency.timing import summarise, time_calls
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.int8}

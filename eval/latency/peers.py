@@ -14,7 +14,7 @@ from hf_albert_plus.engines.onnx_session import open_session
 from hf_albert_plus.errors import first_line, need
 from hf_albert_plus.eval.latency.bench import time_engines
 from hf_albert_plus.eval.latency.comparison import Comparison, PeerRow
-from hf_albert_plus.eval.latency.sources import in_transformers, open_source
+from hf_albert_plus.eval.latency.timed_models import in_transformers, open_source
 from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.targets import Shape, check_shapes, sample_tensors
 from hf_albert_plus.export.graph.tracing import export_graph, quiet_exporters, quiet_loggers, save_graph

@@ -41,7 +41,7 @@ def gpu(
     Each part is kept as it ends; what the machine lacks is named in its place. It needs torch with CUDA and transformers, and no network.
     """
     from hf_albert_plus.eval.gpu.chain import open_chain, run_chain
-    from hf_albert_plus.eval.gpu.documents import table_of
+    from hf_albert_plus.eval.gpu.gpu_documents import table_of
 
     from ..machine import use_threads
 

@@ -8,7 +8,7 @@ import pytest
 from hf_albert_plus.eval.measured_documents import BatchingPace, ScoredRow, ScoredRun
 from hf_albert_plus.eval.reporting.engine_split import Split
 from hf_albert_plus.eval.reporting.table import Row, Table
-from tests.eval.test_engine_split import cell_of
+from tests.support.timings import cell_of
 
 PATH = Path(__file__).parents[2] / "examples" / "glue_table.py"
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from hf_albert_plus.eval.latency.costs import Arithmetic
-from hf_albert_plus.eval.measured_documents import Cell, Latency, LoadedEnvironment, TimedRow, WarmedUp
+from hf_albert_plus.eval.measured_documents import Latency, LoadedEnvironment, TimedRow
 from hf_albert_plus.eval.reporting.engine_split import Split, engine_splits
 from hf_albert_plus.eval.reporting.plots import split_svg
 from hf_albert_plus.eval.reporting.presentation import csv_text, split_grid
@@ -16,22 +16,15 @@ from hf_albert_plus.eval.reporting.table import build_table
 from hf_albert_plus.machine import environment
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from tests.support.small_models import small_config
+from tests.support.timings import cell_of
 
-# Milliseconds of each of three rounds, of which the second was twice as slow for all.
+# Milliseconds of a call.
 MS = {
     ("teacher", "torch"): 80.0, ("teacher", "onnx"): 40.0, ("teacher", "onnx-int8"): 10.0,
     ("student", "torch"): 20.0, ("student", "onnx"): 8.0, ("student", "onnx-int8"): 4.0, ("student", "openvino"): 5.0,
     ("exits", "onnx-int8-exits"): 2.0,
 }  # fmt: skip
 FLOPS = {"teacher": 22_000_000_000, "student": 5_500_000_000}
-
-
-def cell_of(ms, baseline_ms=80.0):
-    rounds = [[ms], [2 * ms], [ms]]
-    return Cell(
-        p50_ms=ms, p90_ms=ms, p95_ms=ms, p99_ms=ms, max_ms=2 * ms, samples=3, outliers=0, items_per_s=1e3 / ms, speedup=baseline_ms / ms,
-        speedup_interval=[baseline_ms / ms] * 2, warm_up=WarmedUp(calls=2, stable=True), rounds=rounds,
-    )  # fmt: skip
 
 
 def latency_of(ms, baseline="teacher torch"):

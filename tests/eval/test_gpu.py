@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.config_building import build_config
 from hf_albert_plus.errors import InvalidInput, StageConflict
-from hf_albert_plus.eval.gpu import attention, chain, documents
+from hf_albert_plus.eval.gpu import attention_backends, chain, gpu_documents
 from hf_albert_plus.eval.gpu.chain import BackendsDiffer, Chain, run_chain
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.gpu.parts import PARTS, Part
 from hf_albert_plus.eval.gpu.pretraining import made_examples, numbered_words, packed_rows, useful_operations
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.gpu.sizes import FULL, SMALL
 from hf_albert_plus.eval.latency.device_calls import Device
 from hf_albert_plus.eval.measured_documents import read_latency
@@ -60,7 +60,11 @@ def test_packed_rows_hold_every_example_once():
 
 def test_backends_agree_and_one_that_does_not_is_found(monkeypatch, short_benches):
     """A scale of attention that is another one: what flash attention would do with a wrong argument."""
-    found = {(row.label, row.load): row.facts for row in attention.compare_attention(BENCH) if row.not_measured is None}
+    found = {
+        (row.label, row.load): row.facts
+        for row in attention_backends.compare_attention(BENCH)
+        if row.not_measured is None
+    }
     assert len(found) == 8
     assert all(facts["agrees"] for facts in found.values())
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -71,8 +75,10 @@ def test_backends_agree_and_one_that_does_not_is_found(monkeypatch, short_benche
         return right(module, query, *args, scaling=2 * scaling, **options)
 
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, "sdpa", wrong)
-    monkeypatch.setattr(attention, "_WAYS", [("eager", "fp32"), ("sdpa", "fp32"), ("eager", "bf16"), ("sdpa", "bf16")])
-    rows = attention.compare_attention(BENCH)
+    monkeypatch.setattr(
+        attention_backends, "_WAYS", [("eager", "fp32"), ("sdpa", "fp32"), ("eager", "bf16"), ("sdpa", "bf16")]
+    )
+    rows = attention_backends.compare_attention(BENCH)
     assert {row.label for row in rows if not row.facts["agrees"]} == {"sdpa fp32", "sdpa bf16"}
 
 
@@ -101,19 +107,19 @@ LACKS = {"part": "tensorrt", "label": "tensorrt", "load": "", "unit": "", "facts
 
 
 def test_the_table_says_what_was_found_and_why_not():
-    _, lines = documents.table_of([ROW, LACKS])
+    _, lines = gpu_documents.table_of([ROW, LACKS])
     assert lines[0] == [
         "inference", "torch fp32", "1x8", "2.000", "1,500 sequences", "1.00x (1.00 to 1.00)", "50.0 %", "", "cosine 0.25, agrees NO",
     ]  # fmt: skip
     assert lines[1] == ["tensorrt", "tensorrt", "", "", "", "", "", "", "not measured: it needs a GPU"]
-    assert len(documents.table_text(*documents.table_of([ROW, LACKS])).splitlines()) == 4
+    assert len(gpu_documents.table_text(*gpu_documents.table_of([ROW, LACKS])).splitlines()) == 4
 
 
 def test_answers_become_a_document_that_reports_read(tmp_path):
     options = {"device": "a GPU", "name": "small", "directory": "d", "model_sha256": "m", "baseline": "torch fp32"}
-    assert documents.latency_document([ROOF, LACKS], **options) is None
+    assert gpu_documents.latency_document([ROOF, LACKS], **options) is None
     path = tmp_path / "latency.json"
-    path.write_text(json.dumps(documents.latency_document([ROOF, ROW, LACKS], **options)))
+    path.write_text(json.dumps(gpu_documents.latency_document([ROOF, ROW, LACKS], **options)))
     latency = read_latency(path)
     (row,) = latency.rows
     assert (row.label, row.runtime, row.parameters) == ("small torch fp32", "torch", 7)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from hf_albert_plus.config_building import variant_config
-from hf_albert_plus.eval.gpu.rows import Attempts, Bench, GpuRow
+from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
 from hf_albert_plus.eval.latency.timing import summarise, time_calls
 from hf_albert_plus.modeling_albert_plus import AlbertPlusModel
 from hf_albert_plus.random_inputs import random_ids, random_inputs, seeded

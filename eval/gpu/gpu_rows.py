@@ -12,7 +12,7 @@ from hf_albert_plus.config_building import variant_config
 from hf_albert_plus.errors import first_line
 from hf_albert_plus.eval.gpu.sizes import Sizes
 from hf_albert_plus.eval.latency.device_calls import Device
-from hf_albert_plus.eval.latency.sources import open_source
+from hf_albert_plus.eval.latency.timed_models import open_source
 from hf_albert_plus.eval.measured_documents import IF_KNOWN, Cell
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 
