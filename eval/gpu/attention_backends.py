@@ -50,7 +50,8 @@ def compare_attention(bench: Bench) -> list[GpuRow]:
     torch.manual_seed(0)
     without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = variant_config(bench.sizes.pretrained, overrides={**bench.sizes.fields, **without_dropout})
-    model: Any = AlbertPlusModel(config, add_pooling_layer=False).to(bench.device.kind)
+    model: Any = AlbertPlusModel(config, add_pooling_layer=False)
+    model = model.to(bench.device.kind)
     rows: list[GpuRow] = []
     for layout in (_padded(model, bench), _packed(model, bench)):
         rows += _of_layout(bench, model, layout)

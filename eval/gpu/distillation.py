@@ -29,15 +29,16 @@ def measure_distillation(bench: Bench) -> list[GpuRow]:
     """Steps of AdamW on one batch, in bf16 on a GPU."""
     teacher = bench.random_classifier(bench.sizes.model)
     config = student_of(teacher.config, part="third")
-    student: Any = AlbertPlusForSequenceClassification(config).to(bench.device.kind)
+    student: Any = AlbertPlusForSequenceClassification(config)
+    student = student.to(bench.device.kind)
     shape, attempts = bench.sizes.taught, Attempts()
     tensors = {
         name: tensor.to(bench.device.kind)
         for name, tensor in sample_tensors(config, list(sample_inputs(student)), shape).items()
     }
-    tensors["labels"] = torch.arange(shape.batch, device=bench.device.kind) % config.num_labels
     with torch.no_grad():
-        answers = teacher(**{name: tensor for name, tensor in tensors.items() if name != "labels"}).logits
+        answers = teacher(**tensors).logits
+    tensors["labels"] = answers.argmax(-1)
     layers = Layers(config.num_hidden_layers, teacher.config.num_hidden_layers)
     precision = "bf16" if bench.device.is_gpu else "fp32"
     steps: dict[str, Call] = {}

@@ -4,13 +4,15 @@ import copy
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from hf_albert_plus.eval.gpu.gpu_rows import Attempts, Bench, GpuRow
-from hf_albert_plus.eval.gpu.inference import arithmetic_of, on_device, own_stream, timed_rows
+from hf_albert_plus.eval.gpu.inference import on_device, own_stream, timed_rows
+from hf_albert_plus.eval.latency.costs import Arithmetic
 from hf_albert_plus.eval.latency.device_calls import check_cuda_provider, onnx_call, torch_call
 from hf_albert_plus.eval.targets import Shape
 from hf_albert_plus.model_inputs import longest_input
@@ -34,9 +36,10 @@ class PlanCall:
     """A TensorRT engine with its inputs and outputs bound on the GPU."""
 
     def __init__(self, directory: Path, tensors: Tensors):
-        from hf_albert_plus.engines.engine import Engine
+        from hf_albert_plus.engines.artefacts import get_runtime
+        from hf_albert_plus.engines.tensorrt_engine import TensorRtEngine
 
-        self.engine: Any = Engine.load(directory, "tensorrt", verify=False)
+        self.engine = TensorRtEngine(directory, get_runtime("tensorrt"), threads=1, providers=None)
         self.bound = {name: tensors[name].contiguous() for name in self.engine.inputs}
         context = self.engine.context
         for name, tensor in self.bound.items():
@@ -70,9 +73,7 @@ def measure_onnx(bench: Bench) -> list[GpuRow]:
         facts = {f"onnxruntime {name}": {"graph_bytes": graph.stat().st_size} for name, graph in graphs.items()}
 
         def open_calls(tensors: Tensors) -> dict[str, Callable[[], Answers]]:
-            return {
-                f"onnxruntime {name}": lambda graph=graph: onnx_call(graph, tensors) for name, graph in graphs.items()
-            }  # type: ignore[misc]
+            return {f"onnxruntime {name}": partial(onnx_call, graph, tensors) for name, graph in graphs.items()}
 
         return _rows(bench, model, open_calls, facts)
 
@@ -101,10 +102,7 @@ def measure_tensorrt(bench: Bench) -> list[GpuRow]:
             facts[label] = {**sizes, "bytes_over_graph_bytes": over, "tensorrt": built.tensorrt}
 
         def open_calls(tensors: Tensors) -> dict[str, Callable[[], Answers]]:
-            return {
-                label: lambda directory=directory: PlanCall(directory, tensors)
-                for label, directory in directories.items()
-            }  # type: ignore[misc]
+            return {label: partial(PlanCall, directory, tensors) for label, directory in directories.items()}
 
         return _rows(bench, model, open_calls, facts)
 
@@ -151,7 +149,7 @@ def _rows(
     """
     whole: Any = model.to(bench.device.kind)
     half = copy.deepcopy(whole).to(torch.bfloat16)
-    arithmetic, rows = arithmetic_of(model), list[GpuRow]()
+    arithmetic, rows = Arithmetic(model.config), list[GpuRow]()
     for shape in dict.fromkeys((bench.sizes.shapes[0], bench.sizes.roof_shape)):
         attempts, tensors = Attempts(), on_device(whole, shape, bench)
         with torch.inference_mode():

@@ -35,21 +35,15 @@ def name_of(model: str) -> str:
     return Path(model).resolve().name if Path(model).is_dir() else model
 
 
-def arithmetic_of(model: Any) -> Arithmetic:
-    """The operations and parameters of a model, whose config may not name its class yet."""
-    config = copy.deepcopy(model.config)
-    config.architectures = [type(model).__name__]
-    return Arithmetic(config)
-
-
 def measure_inference(bench: Bench) -> list[GpuRow]:
     """A row for each way and shape, in turns with this package's model in torch fp32."""
     ours = bench.classifier()
     check_shapes(list(bench.sizes.shapes), ours.config, name=bench.model)
-    theirs: Any = copy.deepcopy(in_transformers(ours)).to(bench.device.kind)
+    theirs: Any = copy.deepcopy(in_transformers(ours))
+    theirs = theirs.to(bench.device.kind)
     halves = {"ours": copy.deepcopy(ours).to(torch.bfloat16), "theirs": copy.deepcopy(theirs).to(torch.bfloat16)}
     compiled: Any = torch.compile(halves["ours"], dynamic=True) if bench.sizes.compiles else None
-    arithmetic, rows = arithmetic_of(ours), list[GpuRow]()
+    arithmetic, rows = Arithmetic(ours.config), list[GpuRow]()
     for shape in bench.sizes.shapes:
         load, attempts = str(shape), Attempts()
         tensors = on_device(ours, shape, bench)
@@ -82,8 +76,12 @@ def measure_inference(bench: Bench) -> list[GpuRow]:
 
 
 def own_stream(bench: Bench) -> AbstractContextManager[Any]:
-    """A stream of its own on a GPU: a graph is not captured on the default one."""
-    return torch.cuda.stream(torch.cuda.Stream()) if bench.device.is_gpu else nullcontext()
+    """A stream of its own on a GPU, behind what was asked of the default one, on which no graph is captured."""
+    if not bench.device.is_gpu:
+        return nullcontext()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    return torch.cuda.stream(stream)
 
 
 def on_device(model: Any, shape: Shape, bench: Bench) -> dict[str, torch.Tensor]:
@@ -154,7 +152,7 @@ def measure_exits(bench: Bench) -> list[GpuRow]:
             "exits fp32, rows leave": partial(run_with_exits, model, criterion, **tensors),
         }
         timed = timed_rows(
-            bench, calls, shape, baseline="all layers fp32", operations=arithmetic_of(model).flops(shape)
+            bench, calls, shape, baseline="all layers fp32", operations=Arithmetic(model.config).flops(shape)
         )
         whole, exits = timed
         saved = facts | {"ideal_speedup": round(layers / mean_layers, 3)}
