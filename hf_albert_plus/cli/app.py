@@ -16,6 +16,7 @@ from .evaluation import evaluate, retrieve, submit
 from .exports import export
 from .failures import run_command
 from .floors import floor
+from .gpu_checks import gpu
 from .inspections import inspect
 from .main_job import demo, run
 from .publish import push
@@ -148,6 +149,7 @@ BENCH: list[Verb] = [
     ("passes", passes, "albert-base-v2 --shapes 1x16"),
     ("self-check", self_check, "demo-output/models/student-sst2:onnx-int8 --shapes 8x64"),
     ("cuda", cuda, "demo-output/models/student-sst2 --shapes 1x16,8x64"),
+    ("gpu", gpu, "--device cpu --small --out gpu-output"),
     (
         "pretrain",
         bench_pretrain,

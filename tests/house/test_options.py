@@ -31,7 +31,6 @@ OWN = {
         "precision": "of one timed step",
     },
     "demo": {"seed": "of data, too"},
-    "embed": {"cores": "of its one process, which has no workers beside it"},
     "score": {
         "cores": "of a worker, which a cluster has its own default for",
         "address": "of a cluster that scores, and without --jobs",
@@ -42,6 +41,7 @@ OWN = {
     "convert": {"initialise": "another start than a student's: one of the three ways in which layers become one"},
 }
 OWN["bench-pretrain"] = OWN["bench pretrain"]
+OWN["embed"] = OWN["score"]
 for _member in ("targets", "peers", "passes", "self-check", "cuda"):
     OWN[f"bench {_member}"] = {"shapes": "of one timing, other ones than those of a whole run"}
 # Names of data and models, which are where a verb reads and not how it works.
