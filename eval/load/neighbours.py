@@ -104,7 +104,8 @@ def bench_invariance(
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))
     asked = _Asked(traffic, [traffic.text(number) for number in range(count)], settings, cores)
     opened = _open(baseline, asked)
-    expected = _Expected(answers := _answer_alone(opened), opened.compared(answers))
+    answers = _answer_alone(opened)
+    expected = _Expected(answers, opened.compared(answers))
     rows = [_row(target, asked, expected, is_baseline=target == baseline) for target in targets]
     return Neighbours(
         task=traffic.task.name,
