@@ -4,6 +4,7 @@ Single stream: one sentence at a time, the next as soon as one is answered. Offl
 Server: they arrive by a Poisson process whether or not the last was answered; what waits is answered together.
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -62,6 +63,24 @@ class Traffic:
         """A sentence, or a pair of them."""
         ((first, *second),) = texts_of(self.rows.select([number]), self.task)
         return (first, second[0]) if second else first
+
+    @property
+    def path(self) -> str:
+        """The route of a server that answers them."""
+        return "/tag" if self.task.has_tags else "/classify"
+
+    def request(self, numbers: Sequence[int]) -> bytes:
+        """What that route is asked for some sentences, those that are too long to be cut."""
+        if self.task.has_tags:
+            inputs: list[Any] = [{"words": words} for words in self.rows.select(numbers)[self.task.columns[0]]]
+        else:
+            inputs = [as_asked(self.text(number)) for number in numbers]
+        return json.dumps({"inputs": inputs, "truncate": True}).encode()
+
+
+def as_asked(text: Text) -> str | dict[str, str]:
+    """A text or a pair as requests carry them."""
+    return text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
 
 
 class Client:
