@@ -184,8 +184,9 @@ def _check_vectors(task: Task, peers: Path | None) -> None:
     """Refuses what an encoder does not answer.
 
     Raises:
-        InvalidInput: pairs of texts, or peers, which give labels.
+        InvalidInput: pairs of texts, words with tags, or peers, which give labels.
     """
+    check_answers_texts(task, what="bench serve of an encoder", repair="use another --task")
     if len(task.columns) > 1:
         raise InvalidInput(
             "an encoder gives vectors of single texts", got=f"{task.name}, a task of pairs", repair="use another --task"
