@@ -119,6 +119,34 @@ def encoder_dir(made_once, tokenizer_dir) -> Path:
 
 
 @pytest.fixture(scope="session")
+def sentence_dir(made_once, encoder_dir) -> Path:
+    """The same BERT as a sentence encoder, whose vectors are the mean of the tokens, of length 1."""
+    from transformers import AutoConfig
+
+    from hf_albert_plus.conversion.sentence_modules import SentenceModules, write_modules
+
+    def make(directory: Path) -> None:
+        shutil.copytree(encoder_dir, directory, dirs_exist_ok=True)
+        write_modules(directory, AutoConfig.from_pretrained(directory), SentenceModules("mean", normalize=True))
+
+    return made_once("sentence", make)
+
+
+@pytest.fixture(scope="session")
+def vectors_dir(made_once, sentence_dir) -> Path:
+    """The sentence encoder with ONNX graphs that give its vectors."""
+    from hf_albert_plus.export.settings import ExportSettings
+    from hf_albert_plus.export.stage import export
+
+    settings = ExportSettings(pooling="mean", normalize=True)
+    folder = made_once(
+        "vectors",
+        lambda path: export(sentence_dir, to=["onnx", "onnx-int8"], output=path / "model", settings=settings),
+    )
+    return folder / "model"
+
+
+@pytest.fixture(scope="session")
 def classifier_dir(made_once, tokenizer_dir) -> Path:
     """An all-shared ALBERT-plus classifier for sst2, at random weights."""
     from transformers import AutoTokenizer

@@ -4,8 +4,8 @@ load."""
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
@@ -19,10 +19,12 @@ from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.eval.answers import first_metric, rule_for
 from hf_albert_plus.eval.load.clients import Clients
+from hf_albert_plus.eval.load.neighbour_documents import Neighbours, NeighboursRow
 from hf_albert_plus.eval.load.served import as_asked, checked
 from hf_albert_plus.eval.load.server_process import ServerProcess
 from hf_albert_plus.eval.load.traffic import Traffic
-from hf_albert_plus.eval.measured_documents import IF_KNOWN, Environment
+from hf_albert_plus.eval.load.vector_neighbours import give_vectors, vector_rows
+from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
@@ -33,46 +35,6 @@ _PIPELINE_BATCH = 32
 _LONGEST_REQUEST = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeighboursRow:
-    """A target, what it answers to texts alone, and how far other ways to ask lie from that.
-
-    Attributes:
-        score: points of the answers to each text alone.
-        score_in_batches: points of those in the first size of batches; both are None without labels.
-        cosine: of the logits of texts alone to the baseline's.
-        other_predictions: texts to which the baseline gives another class, or another set of several labels; None of a regression.
-        ways: way to ask -> how far its answers lie from those alone.
-    """
-
-    label: str
-    file_bytes: int
-    score: float | None
-    score_in_batches: float | None
-    cosine: float
-    other_predictions: int | None
-    ways: dict[str, BatchEffect]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Neighbours:
-    """Targets on the rows of a task's first evaluation split.
-
-    Attributes:
-        rows_of_split: how many texts were asked, of how many there are.
-        clients: that ask the server at a time; None without one.
-    """
-
-    kind: Literal["invariance"] = "invariance"
-    task: str
-    data: str
-    rows_of_split: tuple[int, int]
-    clients: int | None = field(default=None, metadata=IF_KNOWN)
-    baseline: str
-    rows: Sequence[NeighboursRow]
-    environment: Environment
-
-
 def bench_invariance(
     targets: list[Target],
     *,
@@ -81,13 +43,14 @@ def bench_invariance(
     settings: InvarianceSettings | None = None,
     threads: int | None = None,
 ) -> Neighbours:
-    """Asks every target for every text of a split alone, and again in each other way.
+    """Asks every target for every text of a split alone, and again in each other way. Sentence encoders are asked for the texts of pairs
+    one by one, without a pipeline and a server.
 
     Args:
-        baseline: the target whose logits others are compared with.
+        baseline: the target whose logits or vectors others are compared with.
 
     Raises:
-        InvalidInput: a target that is no classifier of the task, or a server that does not start or answer.
+        InvalidInput: a target that is no classifier of the task and no sentence encoder, or a server that does not start or answer.
     """
     check_answers_texts(
         traffic.task,
@@ -98,14 +61,19 @@ def bench_invariance(
     task, cores = traffic.task, threads or physical_cores()
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))
     texts = [traffic.text(number) for number in range(count)]
-    asked = _Asked(texts, traffic.rows["label"][:count], settings, cores)
-    expected = _answer_alone(_open(baseline, asked))
-    rows = [_row(target, asked, expected, task=task, is_baseline=target == baseline) for target in targets]
+    are_encoders = give_vectors([baseline, *targets])
+    if are_encoders:
+        apart = [each for text in texts for each in ([text] if isinstance(text, str) else text)]
+        rows = vector_rows(targets, baseline=baseline, texts=apart, settings=settings, cores=cores)
+    else:
+        asked = _Asked(texts, traffic.rows["label"][:count], settings, cores)
+        expected = _answer_alone(_open(baseline, asked))
+        rows = [_row(target, asked, expected, task=task, is_baseline=target == baseline) for target in targets]
     return Neighbours(
         task=task.name,
         data=traffic.data,
         rows_of_split=(count, len(traffic.rows)),
-        clients=settings.clients or None,
+        clients=None if are_encoders else settings.clients or None,
         baseline=baseline.label,
         rows=rows,
         environment=Environment.here(threads=cores),

@@ -134,11 +134,14 @@ def bench_invariance(
     ],
     on: Scored,
     settings: InvarianceSettings,
-    baseline: Annotated[str, typer.Option(help="The target whose logits the others are compared with.")],
+    baseline: Annotated[str, typer.Option(help="The target whose logits or vectors the others are compared with.")],
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Ask targets for every text of a validation split alone, in batches, padded, by pipeline and by server: how far answers differ."""
+    """Ask targets for every text of a validation split alone, in batches, padded, by pipeline and by server: how far answers differ.
+
+    Sentence encoders are asked for vectors: how near they are to the baseline's, and how far those in batches lie from those alone.
+    """
     from hf_albert_plus.eval.load.neighbours import bench_invariance as measure
     from hf_albert_plus.eval.load.traffic import Traffic
     from hf_albert_plus.eval.measured_documents import to_json
@@ -154,13 +157,14 @@ def bench_invariance(
     if json_file is not None:
         write_json(json_file, to_json(document))
     ways = list(document.rows[0].ways)
+    of_vectors = document.rows[0].least_cosine is not None
     print_rows(
-        ["model", "file MB", "score", "in batches", "cosine", "other labels", *ways],
+        ["model", "file MB", "score", "in batches", "cosine", *(["least cosine"] if of_vectors else []), "other labels", *ways],
         [
             [
                 row.label, f"{row.file_bytes / 1e6:.1f}",
                 *("" if score is None else f"{score:.2f}" for score in (row.score, row.score_in_batches)),
-                f"{row.cosine:.5f}", "" if row.other_predictions is None else f"{row.other_predictions}",
+                f"{row.cosine:.5f}", *([f"{row.least_cosine:.5f}"] if row.least_cosine is not None else []), "" if row.other_predictions is None else f"{row.other_predictions}",
                 *(f"{row.ways[way].difference_over_mean:.2g}, {row.ways[way].changed_predictions} flips" for way in ways),
             ]
             for row in document.rows

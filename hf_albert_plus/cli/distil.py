@@ -92,7 +92,7 @@ def split_settings(pairs: list[str], *, method: str) -> tuple[tuple[tuple[str, A
     values, overrides = {}, {}
     for name, value in parse_settings(pairs).items():
         if name in defaults:
-            values[name] = str(value) if name == "layer_map" else value
+            values[name] = str(value) if name in ("layer_map", "matryoshka_dims") else value
         elif name in FIELDS:
             overrides[name] = value
         else:

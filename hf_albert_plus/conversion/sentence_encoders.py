@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.utils import cached_file
 
 from ..checkpoints import load_classifier
-from ..config_files import load_config
+from ..config_files import load_config, optional_file
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
 from ..heads import albert_plus_class, gives_labels
@@ -32,17 +31,11 @@ _WORDS: dict[str, Pooling] = {
 def trained_pooling(source: str | Path) -> Pooling | None:
     """What the texts of a sentence encoder were read by when it was trained, as `1_Pooling/config.json` of its directory or Hub id
     says; None for a model that is none, or that was read in another way."""
-    path = cached_file(
-        str(source),
-        _FILE,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        _raise_exceptions_for_gated_repo=False,
-    )
+    path = optional_file(source, _FILE)
     if path is None:
         return None
     content: dict[str, Any] = read_json(
-        Path(path), what=_FILE, shape=dict[str, Any], repair="save the sentence encoder again, or remove the folder"
+        path, what=_FILE, shape=dict[str, Any], repair="save the sentence encoder again, or remove the folder"
     )
     mode = content.get("pooling_mode")
     named = [mode] if isinstance(mode, str) else mode if isinstance(mode, list) else []

@@ -81,7 +81,7 @@ def check_answers(
     if method.soft_labels is None:
         _texts(task, method)
         return True
-    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_logits), None)
+    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_answers), None)
     if inside is not None:
         raise InvalidInput(
             "--soft-labels teach by predictions alone",

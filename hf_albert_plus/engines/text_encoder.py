@@ -1,4 +1,4 @@
-"""Vectors of texts on any engine whose graph pools, under the names that code for the library sentence-transformers calls.
+"""Vectors of texts on any engine of a sentence encoder, under the names that code for the library sentence-transformers calls.
 
 That library's own onnx and openvino backends go through optimum releases that ask for older versions of transformers.
 """
@@ -11,13 +11,16 @@ from pathlib import Path
 import numpy
 import torch
 
+from ..conversion.sentence_modules import SentenceModules, read_modules
 from ..errors import InvalidInput
+from ..heads import architecture_of
 from ..machine import physical_cores
 from ..model_inputs import longest_input
 from ..records.progress import track
 from .artefacts import get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
 from .engine import Engine
+from .sentence_model import vectors_of
 from .text_answers import Text
 from .text_tokens import open_text_tokens
 
@@ -40,7 +43,8 @@ class TextVectors:
 
 
 class TextEncoder:
-    """An engine of an encoder with its tokenizer: texts in, vectors out, as the graph of `albert-plus export --pooling` makes them.
+    """An engine of an encoder with its tokenizer: texts in, vectors out, as the graph of `albert-plus export --pooling` makes them, or as
+    the directory's `modules.json` says where the graph, or the model in torch, gives hidden states alone.
 
     Attributes:
         engine: what computes.
@@ -67,7 +71,9 @@ class TextEncoder:
         directory, shares = Path(directory), get_runtime(runtime).share(cores or physical_cores())
         self.streams = shares.streams
         self.engine = Engine.load(directory, runtime, threads=shares.threads)
-        if VECTORS not in getattr(self.engine, "outputs", ()):
+        gives_vectors = VECTORS in getattr(self.engine, "outputs", ())
+        self._made_by = None if gives_vectors else _modules_of(directory, self.engine)
+        if not gives_vectors and self._made_by is None:
             raise InvalidInput(
                 "texts are encoded by a graph that gives their vectors",
                 got=f"{directory}:{runtime} without {VECTORS}",
@@ -146,8 +152,14 @@ class TextEncoder:
 
         def compute(batch: list[int]) -> None:
             arrays = self._tokens.padding.pad([encoded.rows[place] for place in batch], self.engine.inputs)
-            answer = self.engine(**{name: torch.from_numpy(array) for name, array in arrays.items()})
-            vectors[batch] = answer[VECTORS].numpy()
+            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            answer = self.engine(**tensors)
+            if self._made_by is None:
+                vectors[batch] = answer[VECTORS].numpy()
+            else:
+                vectors[batch] = vectors_of(
+                    answer["last_hidden_state"], tensors["attention_mask"], self._made_by
+                ).numpy()
 
         with ThreadPoolExecutor(max_workers=self.streams) as pool:
             for _ in track(pool.map(compute, batches), total=len(batches), description=description):
@@ -161,3 +173,10 @@ class TextEncoder:
         """Cosines of vectors, `[n, hidden]` and `[m, hidden]` -> `[n, m]`."""
         one, other = (torch.nn.functional.normalize(torch.as_tensor(each).float(), dim=-1) for each in (some, others))
         return one @ other.T
+
+
+def _modules_of(directory: Path, engine: Engine) -> SentenceModules | None:
+    """What makes vectors of the hidden states of an engine; None where there are none, or nothing says it."""
+    if not architecture_of(engine.config).endswith("Model"):
+        return None
+    return read_modules(directory, option="the target")

@@ -1,0 +1,50 @@
+"""An encoder that gives the vector of each text beside its hidden states."""
+
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from ..conversion.sentence_modules import SentenceModules
+from ..pooling_albert_plus import read_sequences
+from .tensors import SentenceOutput
+
+# What a shorter vector, such as one of zeros, is divided by.
+_LEAST_LENGTH = 1e-12
+
+
+class SentenceEncoder(PreTrainedModel):
+    """An encoder that gives the vector of each text beside its hidden states: the mean of the real tokens or the first token
+    (Reimers and Gurevych, 2019, section 3), divided by its L2 norm where asked for."""
+
+    # Its encoder was checked when it was opened.
+    _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
+
+    def __init__(self, encoder: PreTrainedModel, modules: SentenceModules):
+        super().__init__(encoder.config)
+        self.encoder, self.made_by = encoder, modules
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+    ) -> SentenceOutput:
+        """int64 tensors `[batch, sequence]` -> hidden states and vectors."""
+        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        hidden_BSH = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
+        vectors_BH = vectors_of(hidden_BSH, attention_mask, self.made_by)
+        return SentenceOutput(last_hidden_state=hidden_BSH, sentence_embedding=vectors_BH)
+
+    def set_attn_implementation(self, *given: Any, **named: Any) -> None:
+        """As the encoder's, whose layers read it."""
+        self.encoder.set_attn_implementation(*given, **named)
+
+
+def vectors_of(hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor, modules: SentenceModules) -> torch.Tensor:
+    """Hidden states `[B, S, H]` and a mask `[B, S]` with 1 at real tokens -> the vectors of the texts, `[B, H]`."""
+    vectors_BH = read_sequences(hidden_BSH, attention_mask_BS, pooling=modules.read_by)
+    if not modules.normalize:
+        return vectors_BH
+    # As torch.nn.functional.normalize, in operators that TensorRT's parser lists.
+    return vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=_LEAST_LENGTH)
