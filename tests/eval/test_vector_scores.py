@@ -58,7 +58,7 @@ def test_the_cosine_of_pairs_is_scored_as_scipy_does(sentence_dir, vectors_dir, 
         "spearman": 100 * scipy.stats.spearmanr(cosines, pairs["label"][:]).statistic,
         "pearson": 100 * scipy.stats.pearsonr(cosines, pairs["label"][:]).statistic,
     }
-    assert [row.label for row in scores.rows] == ["enc torch", "enc onnx"]
+    assert [row.label for row in scores.rows] == ["enc torch fp32", "enc onnx fp32"]
     for row in scores.rows:
         assert row.runs[0].predictions == pytest.approx(cosines, abs=1e-4)
         assert row.metrics["pearson"] == pytest.approx(expected["pearson"], abs=0.05)
@@ -99,10 +99,11 @@ def test_encoders_stand_beside_classifiers_and_on_data_of_ones_own(sentence_dir,
     pyarrow.csv.write_csv(table, file)
     out = tmp_path / "out"
     invoke(
-        "eval", sentence_dir, "--data", file, "--text-column", "one", "--text-column", "other", "--label-column", "near",
-        "--max-length", 32, "--threads", 1, "--out", out,
+        "eval", sentence_dir, "--data", file, "--validation", file, "--text-column", "one", "--text-pair-column", "other",
+        "--label-column", "near", "--kind", "number", "--max-length", 32, "--threads", 1, "--out", out,
     )  # fmt: skip
     (row, *_) = read_scores(out / "scores.json").rows
+    assert row.examples == len(pairs)
     assert row.metrics["rmse"] is None
     assert row.intervals["rmse"] is None
     assert row.metrics["pearson"] is not None
