@@ -12,6 +12,7 @@ import torch
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.engines.text_encoder import TextEncoder
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.floor.static_embeddings import StaticEmbeddings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.heads import architecture_of
@@ -64,8 +65,26 @@ def is_encoder(directory: str | Path) -> bool:
     return architecture.endswith("Model") and architecture != AlbertPlusTwinModel.__name__
 
 
+class _ByCosine:
+    """Texts that are as near as the cosine of their vectors."""
+
+    def cross(self, queries: torch.Tensor, documents: torch.Tensor) -> numpy.ndarray:
+        """As `VectorTarget`; 0 where a vector is 0.
+
+        Raises:
+            InvalidInput: vectors that are not finite, which would rank before all others.
+        """
+        one, other = (torch.nn.functional.normalize(each.double(), dim=-1) for each in (queries, documents))
+        cosines: numpy.ndarray = (one * other).sum(dim=-1).numpy()
+        if not numpy.isfinite(cosines).all():
+            raise InvalidInput(
+                "vectors must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
+            )
+        return cosines
+
+
 @dataclass(frozen=True)
-class EncoderVectors:
+class EncoderVectors(_ByCosine):
     """A sentence encoder on an engine; texts are as near as the cosine of their vectors."""
 
     encoder: TextEncoder
@@ -86,13 +105,9 @@ class EncoderVectors:
         """As `VectorTarget`."""
         return torch.from_numpy(self.encoder.answer(texts, description=description).vectors)
 
-    def cross(self, queries: torch.Tensor, documents: torch.Tensor) -> numpy.ndarray:
-        """As `VectorTarget`."""
-        return cosines(queries, documents)
-
 
 @dataclass(frozen=True)
-class StaticVectors:
+class StaticVectors(_ByCosine):
     """The floor: the mean of vectors that an encoder gives its tokens one by one (model2vec), whose cosine says how near texts are."""
 
     vectors: StaticEmbeddings
@@ -115,14 +130,3 @@ class StaticVectors:
     def encode(self, texts: list[str], *, description: str | None = None) -> torch.Tensor:
         """As `VectorTarget`."""
         return torch.from_numpy(numpy.asarray(self.vectors.vectors(texts), dtype=numpy.float32))
-
-    def cross(self, queries: torch.Tensor, documents: torch.Tensor) -> numpy.ndarray:
-        """As `VectorTarget`."""
-        return cosines(queries, documents)
-
-
-def cosines(some: torch.Tensor, others: torch.Tensor) -> numpy.ndarray:
-    """Of pairs of vectors, `[n, hidden]` twice or once `[1, hidden]` -> `[n]`; 0 where one of them is 0."""
-    one, other = (torch.nn.functional.normalize(each.double(), dim=-1) for each in (some, others))
-    found: numpy.ndarray = (one * other).sum(dim=-1).numpy()
-    return found

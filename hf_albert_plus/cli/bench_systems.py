@@ -1,7 +1,7 @@
 """The members of `bench` that look at more than an engine's pace: the steps of pretraining, a server, and what a batch does to answers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from . import options as o
 from .console import notes, print_rows, start
 from .settings_options import with_settings
 from .task_options import Scored
+
+if TYPE_CHECKING:
+    from hf_albert_plus.eval.load.neighbour_documents import Neighbours
 
 
 def bench_pretrain(
@@ -156,20 +159,41 @@ def bench_invariance(
     )
     if json_file is not None:
         write_json(json_file, to_json(document))
+    show = _print_answers if document.rows[0].least_cosine is None else _print_vectors
+    show(document)
+
+
+def _print_answers(document: "Neighbours") -> None:
     ways = list(document.rows[0].ways)
-    of_vectors = document.rows[0].least_cosine is not None
     print_rows(
-        ["model", "file MB", "score", "in batches", "cosine", *(["least cosine"] if of_vectors else []), "other labels", *ways],
+        ["model", "file MB", "score", "in batches", "cosine", "other labels", *ways],
         [
             [
                 row.label, f"{row.file_bytes / 1e6:.1f}",
                 *("" if score is None else f"{score:.2f}" for score in (row.score, row.score_in_batches)),
-                f"{row.cosine:.5f}", *([f"{row.least_cosine:.5f}"] if row.least_cosine is not None else []), "" if row.other_predictions is None else f"{row.other_predictions}",
+                f"{row.cosine:.5f}", "" if row.other_predictions is None else f"{row.other_predictions}",
                 *(f"{row.ways[way].difference_over_mean:.2g}, {row.ways[way].changed_predictions} flips" for way in ways),
             ]
             for row in document.rows
         ],
         title="{} of {} texts of {}, each way against each text alone: largest difference over the mean size, labels that change".format(
             *document.rows_of_split, document.task
+        ),
+    )  # fmt: skip
+
+
+def _print_vectors(document: "Neighbours") -> None:
+    ways = list(document.rows[0].ways)
+    print_rows(
+        ["model", "file MB", "cosine", "least cosine", *ways],
+        [
+            [
+                row.label, f"{row.file_bytes / 1e6:.1f}", f"{row.cosine:.5f}", f"{row.least_cosine:.5f}",
+                *(f"{row.ways[way].difference_over_mean:.2g}" for way in ways),
+            ]
+            for row in document.rows
+        ],
+        title="vectors of {} of {} rows of {}, their cosines to {}; each way against each text alone: largest difference over the mean size".format(
+            *document.rows_of_split, document.task, document.baseline
         ),
     )  # fmt: skip
