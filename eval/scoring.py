@@ -127,7 +127,8 @@ def score_targets(
     """
     settings = settings or EvalSettings()
     ways = tuple(dict.fromkeys(map(parse_batching, settings.batching)))
-    encoders = [target for target in targets if is_encoder(target.directory)]
+    has_pairs = len(task.columns) == 2
+    encoders = [target for target in targets if has_pairs and is_encoder(target.directory)]
     for what in [*(str(target.directory) for target in encoders), *([] if static is None else [static])]:
         check_vector_task(task, what=what)
     _check_classifiers([each for each in targets if each not in encoders], task, max_length=settings.max_length)

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 import hf_albert_plus
 from hf_albert_plus.checkpoints import copy_model
 from hf_albert_plus.conversion.sentence_modules import SentenceModules, read_modules
-from hf_albert_plus.distillation import losses, run
+from hf_albert_plus.distillation import losses, run, teachers
 from hf_albert_plus.distillation.sentence_rows import sentence_texts, sentences
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
@@ -157,6 +157,19 @@ def test_the_rows_have_the_teachers_vectors(teacher, text, tmp_path, monkeypatch
         with torch.no_grad():
             mean = model(**tokens).last_hidden_state[0].mean(0)
         torch.testing.assert_close(torch.tensor(rows[place]["teacher_vectors"]), mean / mean.norm(), atol=1e-5, rtol=0)
+
+
+def test_a_run_that_goes_on_does_not_ask_the_teacher_again(teacher, text, tmp_path, monkeypatch):
+    def stop(*given, **named):
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "train", stop)
+        with pytest.raises(RuntimeError, match="stopped"):
+            _distill(teacher, tmp_path / "out", text=text, epochs=0.2)
+    monkeypatch.setattr(teachers, "row_logits", stop)
+    record = _distill(teacher, tmp_path / "out", text=text, epochs=0.2)
+    assert record.result["phases"]["vectors"]["steps"] > 0
 
 
 def test_the_student_is_a_sentence_encoder_of_its_own(student):
