@@ -140,11 +140,13 @@ class Materials:
         """The sentences of --text with the teacher's vectors, in fp32."""
         length = self.settings.max_length
         texts = sentence_texts(self._text, tokenizers.teacher, max_length=length, cut=phase.cut)
-        read = partial(sentence_rows, texts, max_length=length)
+        rows, teacher_rows = (
+            sentence_rows(texts, tokenizer, max_length=length) for tokenizer in (tokenizers.rows, tokenizers.teacher)
+        )
         return with_teacher_answers(
-            read(tokenizers.rows),
+            rows,
             self.sentence_teacher(phase),
-            read(tokenizers.teacher),
+            teacher_rows,
             tokenizers.teacher,
             column=TEACHER_VECTORS,
             directory=self.directory / CHECKPOINTS / TEACHER_VECTORS,

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..conversion.sentence_encoders import with_pooling
 from ..conversion.sentence_modules import SentenceModules, read_modules, write_modules
-from ..conversion.settings import SentencePooling
 from ..engines.sentence_model import SentenceEncoder
 from ..errors import InvalidInput
 from .phases import Phase
@@ -23,23 +22,22 @@ def modules_of_teacher(teacher: str, phase: Phase) -> SentenceModules:
     Raises:
         InvalidInput: it says nothing and nothing is told, or it says something else.
     """
-    own = read_modules(teacher, option="--teacher")
-    if own is None and phase.pooling == "teacher":
-        raise InvalidInput(
-            "--teacher must be a sentence encoder, with a modules.json that says how it makes vectors",
-            got=teacher,
-            repair="say it with --set pooling=mean, or cls for the first token",
-        )
-    if phase.pooling == "teacher":
-        return cast(SentenceModules, own)
-    told = cast(SentencePooling, phase.pooling)
-    if own is not None and own.pooling != told:
+    own, told = read_modules(teacher, option="--teacher"), phase.pooling
+    if own is None:
+        if told == "teacher":
+            raise InvalidInput(
+                "--teacher must be a sentence encoder, with a modules.json that says how it makes vectors",
+                got=teacher,
+                repair="say it with --set pooling=mean, or cls for the first token",
+            )
+        return SentenceModules(told, normalize=False)
+    if told not in ("teacher", own.pooling):
         raise InvalidInput(
             "--set pooling is for a teacher without a modules.json",
             got=f"--set pooling={told} for {teacher}, whose vectors are pooled by {own.pooling}",
             repair="leave it out",
         )
-    return own or SentenceModules(told, normalize=False)
+    return own
 
 
 def check_vectors(teacher: str | None, *, data: str | None, method: DistilSettings) -> None:
