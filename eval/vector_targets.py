@@ -103,7 +103,7 @@ class EncoderVectors(_ByCosine):
 
     def encode(self, texts: list[str], *, description: str | None = None) -> torch.Tensor:
         """As `VectorTarget`."""
-        return torch.from_numpy(self.encoder.answer(texts, description=description).vectors)
+        return torch.as_tensor(self.encoder.encode(texts, show_progress_bar=description is not None))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hf_albert_plus.checkpoints import copy_model, open_as_trained
 from hf_albert_plus.compression.exits.cross_fitting import Score
 from hf_albert_plus.conversion.sentence_modules import SentenceModules, write_modules
 from hf_albert_plus.engines.artefacts import Artefact
-from hf_albert_plus.engines.sentence_model import SentenceEncoder
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.int8_thresholds import Recalibration
 from hf_albert_plus.export.exporters import EXPORTERS
@@ -97,9 +97,8 @@ def _export(
         copy_model(source, directory)
         model = open_as_trained(source, option="DIR")
         if settings.pooling is not None:
-            modules = SentenceModules(settings.pooling, settings.normalize)
-            model = SentenceEncoder(model, modules).eval()
-            write_modules(directory, model.config, modules)
+            model = SentenceEncoder(model, pooling=settings.pooling, normalize=settings.normalize).eval()
+            write_modules(directory, model.config, SentenceModules(settings.pooling, settings.normalize))
         begin("trace")
         work = Work.begin(model, source, directory, settings, scorer, scratch=Path(scratch))
         if any(artefact.has_exits for artefact in wanted):

@@ -46,12 +46,12 @@ def vector_rows(
     Raises:
         InvalidInput: a target that gives no vectors, or vectors of another width than the baseline's.
     """
-    expected = _alone(_open(baseline, cores), texts, description=f"{baseline.label}: each text alone")
+    expected = _alone(_open(baseline, cores), texts)
     rows = []
     for target in targets:
         encoder = _open(target, cores)
         is_baseline = target == baseline
-        alone = expected if is_baseline else _alone(encoder, texts, description=f"{target.label}: each text alone")
+        alone = expected if is_baseline else _alone(encoder, texts)
         if alone.shape != expected.shape:
             raise InvalidInput(
                 f"vectors are compared with those of one width, {expected.shape[1]} of {baseline.label}",
@@ -85,8 +85,8 @@ def _open(target: Target, cores: int) -> TextEncoder:
     return TextEncoder(target.directory, target.runtime, cores=cores)
 
 
-def _alone(encoder: TextEncoder, texts: list[str], *, description: str) -> torch.Tensor:
-    return torch.from_numpy(encoder.answer(texts, batch_size=1, description=description).vectors)
+def _alone(encoder: TextEncoder, texts: list[str]) -> torch.Tensor:
+    return torch.as_tensor(encoder.encode(texts, batch_size=1, show_progress_bar=True))
 
 
 def _in_company(
@@ -102,6 +102,6 @@ def _in_company(
     vectors = torch.empty(len(texts), encoder.get_sentence_embedding_dimension())
     for batch in track(batches, total=len(batches), description=description):
         together = [*(texts[place] for place in batch), *beside]
-        found = encoder.answer(together, token_budget=_NO_BUDGET).vectors
-        vectors[batch] = torch.from_numpy(found[: len(batch)])
+        found = torch.as_tensor(encoder.encode(together, token_budget=_NO_BUDGET))
+        vectors[batch] = found[: len(batch)]
     return vectors

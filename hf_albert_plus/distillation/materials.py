@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_classifier
 from ..config_files import load_config
-from ..engines.sentence_model import SentenceEncoder
+from ..engines.pooled_encoder import SentenceEncoder
 from ..heads import gives_labels
 from ..records.record import CHECKPOINTS
 from ..tasks.own_data import more_texts
@@ -90,7 +90,7 @@ class Materials:
         """The sentence encoder whose vectors a phase copies."""
         if self._sentence_teacher is None:
             encoder = text_teacher(self.teacher_source, phase, option="--teacher")
-            self._sentence_teacher = SentenceEncoder(encoder, modules_of_teacher(self.teacher_source, phase))
+            self._sentence_teacher = SentenceEncoder(encoder, **vars(modules_of_teacher(self.teacher_source, phase)))
         return self._sentence_teacher
 
     def tokenizers(self, config: Any) -> Tokenizers:

@@ -14,7 +14,7 @@ from ..config_files import load_config
 from ..conversion.initialise import initialise
 from ..conversion.occurrences import Occurrences, occurrences_in_task
 from ..conversion.settings import Initialisation
-from ..engines.sentence_model import SentenceEncoder
+from ..engines.pooled_encoder import SentenceEncoder
 from ..heads import albert_plus_class, architecture_of, gives_labels
 from ..last_layers import last_layers
 from ..pretraining.masking import EachToken, Masking, smoothed_weights
@@ -148,7 +148,7 @@ class MethodRun:
         """The student as a sentence encoder, where the method trains one."""
         if not self.method.row.vectors:
             return None
-        return sentence_student(student, self.materials.sentence_teacher(self.phases[-1]).made_by)
+        return sentence_student(student, self.materials.sentence_teacher(self.phases[-1]))
 
     def _occurrences(self, theirs: Any, ours: Any) -> Occurrences | None:
         """How often embeddings of a student are read that are narrower than those that they start from; None where they are not, or where

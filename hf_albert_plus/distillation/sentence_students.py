@@ -6,7 +6,7 @@ from typing import Any
 
 from ..conversion.sentence_encoders import with_pooling
 from ..conversion.sentence_modules import SentenceModules, read_modules, write_modules
-from ..engines.sentence_model import SentenceEncoder
+from ..engines.pooled_encoder import SentenceEncoder
 from ..errors import InvalidInput
 from .phases import Phase
 from .settings import DistilSettings
@@ -89,9 +89,10 @@ def check_spaces(phases: Sequence[Phase], *, student: Any, teacher: Any) -> None
             )
 
 
-def sentence_student(student: Any, modules: SentenceModules) -> SentenceEncoder:
-    """The encoder of a student as a sentence encoder, without dense layer and head."""
-    return SentenceEncoder(with_pooling(student.albert_plus, modules.read_by), modules)
+def sentence_student(student: Any, teacher: SentenceEncoder) -> SentenceEncoder:
+    """The encoder of a student as a sentence encoder that makes vectors as its teacher does, without dense layer and head."""
+    modules = SentenceModules(teacher.pooling, teacher.normalize)
+    return SentenceEncoder(with_pooling(student.albert_plus, modules.read_by), **vars(modules))
 
 
 def save_sentence_student(student: SentenceEncoder, tokenizer: Any, directory: Path, phases: Sequence[Phase]) -> None:
@@ -101,4 +102,4 @@ def save_sentence_student(student: SentenceEncoder, tokenizer: Any, directory: P
         setattr(student.encoder.config, DIMS, list(prefixes))
     student.encoder.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    write_modules(directory, student.config, student.made_by)
+    write_modules(directory, student.config, SentenceModules(student.pooling, student.normalize))

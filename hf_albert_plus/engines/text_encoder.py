@@ -20,7 +20,7 @@ from ..records.progress import track
 from .artefacts import get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
 from .engine import Engine
-from .sentence_model import vectors_of
+from .pooled_encoder import vectors_of
 from .text_answers import Text
 from .text_tokens import open_text_tokens
 
@@ -157,9 +157,8 @@ class TextEncoder:
             if self._made_by is None:
                 vectors[batch] = answer[VECTORS].numpy()
             else:
-                vectors[batch] = vectors_of(
-                    answer["last_hidden_state"], tensors["attention_mask"], self._made_by
-                ).numpy()
+                states, mask = answer["last_hidden_state"], tensors["attention_mask"]
+                vectors[batch] = vectors_of(states, mask, **vars(self._made_by)).numpy()
 
         with ThreadPoolExecutor(max_workers=self.streams) as pool:
             for _ in track(pool.map(compute, batches), total=len(batches), description=description):

@@ -8,13 +8,12 @@ import torch
 import transformers
 
 import hf_albert_plus
-from hf_albert_plus.conversion.sentence_modules import SentenceModules
 from hf_albert_plus.distillation.distiller import Distiller, projections_of
 from hf_albert_plus.distillation.dual_training.dual_teacher import DualDistiller
 from hf_albert_plus.distillation.methods import METHODS
 from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS, TEACHER_VECTORS
 from hf_albert_plus.distillation.phases import Layers
-from hf_albert_plus.engines.sentence_model import SentenceEncoder
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from tests.support.by_hand import (
     both,
     check_sum,
@@ -416,14 +415,13 @@ def test_embeddings(width, prefixes, pooling, normalize):
     each other, of the student's own vectors and of their first numbers, to those of the teacher's whole vectors."""
     student, teacher, batch = _student(ENCODER, hidden_size=width, pooler="none"), _teacher(ENCODER), _batch()
     del batch["labels"]
-    modules = SentenceModules(pooling, normalize)
     settings = {
         "squared_error_weight": 0.5,
         "cosine_weight": 2.0,
         "similarity_weight": 3.0,
         "matryoshka_dims": prefixes,
     }
-    models = SentenceEncoder(student, modules), SentenceEncoder(teacher, modules)
+    models = [SentenceEncoder(model, pooling=pooling, normalize=normalize) for model in (student, teacher)]
     distiller = _distiller("embeddings", "vectors", *models, **settings)
     assert set(distiller.projections) == ({"vectors"} if width != 32 or prefixes else set())
 

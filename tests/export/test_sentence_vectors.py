@@ -10,7 +10,7 @@ from hf_albert_plus.conversion.sentence_encoders import trained_pooling
 from hf_albert_plus.conversion.sentence_modules import SentenceModules, read_modules, write_modules
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.parity import onnx_runner
-from hf_albert_plus.engines.sentence_model import SentenceEncoder
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
 from hf_albert_plus.export.settings import ExportSettings
@@ -78,7 +78,7 @@ def test_what_is_compared_at_export_is_the_vector_too(exported):
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_both_ways_of_pooling_an_albert_plus(tmp_path, pooling, normalize):
     model = randomise(albert_plus_class("Model")(small_config(num_hidden_layers=1, pooling="mean", pooler="none")))
-    pooled = SentenceEncoder(model, SentenceModules(pooling, normalize)).eval()
+    pooled = SentenceEncoder(model, pooling=pooling, normalize=normalize).eval()
     save_graph(export_graph(pooled), tmp_path / "m.onnx")
     for batch, length in ((1, 1), (3, 11), (2, 64)):
         inputs = pair_inputs(120, batch=batch, length=length)
@@ -103,7 +103,7 @@ def test_sentence_transformers_reads_the_directory_alike(encoder_dir, tmp_path, 
     write_modules(tmp_path, model.config, modules)
     assert read_modules(tmp_path, option="DIR") == modules
     vectors = library.SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS, convert_to_tensor=True)
-    mine = SentenceEncoder(model, modules).eval()
+    mine = SentenceEncoder(model, pooling=pooling, normalize=normalize).eval()
     with torch.no_grad():
         expected = mine(**rows_of(encoder_dir)).sentence_embedding
     torch.testing.assert_close(vectors, expected, atol=1e-5, rtol=0)

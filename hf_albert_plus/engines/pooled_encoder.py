@@ -1,11 +1,11 @@
-"""An encoder that gives the vector of each text beside its hidden states."""
+"""An encoder in torch that pools: it gives the vector of each text beside its hidden states."""
 
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from ..conversion.sentence_modules import SentenceModules
+from ..conversion.settings import SentencePooling
 from ..pooling_albert_plus import read_sequences
 from .tensors import SentenceOutput
 
@@ -20,9 +20,9 @@ class SentenceEncoder(PreTrainedModel):
     # Its encoder was checked when it was opened.
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
 
-    def __init__(self, encoder: PreTrainedModel, modules: SentenceModules):
+    def __init__(self, encoder: PreTrainedModel, *, pooling: SentencePooling, normalize: bool):
         super().__init__(encoder.config)
-        self.encoder, self.made_by = encoder, modules
+        self.encoder, self.pooling, self.normalize = encoder, pooling, normalize
 
     def forward(
         self,
@@ -33,7 +33,7 @@ class SentenceEncoder(PreTrainedModel):
         """int64 tensors `[batch, sequence]` -> hidden states and vectors."""
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
         hidden_BSH = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
-        vectors_BH = vectors_of(hidden_BSH, attention_mask, self.made_by)
+        vectors_BH = vectors_of(hidden_BSH, attention_mask, pooling=self.pooling, normalize=self.normalize)
         return SentenceOutput(last_hidden_state=hidden_BSH, sentence_embedding=vectors_BH)
 
     def set_attn_implementation(self, *given: Any, **named: Any) -> None:
@@ -41,10 +41,12 @@ class SentenceEncoder(PreTrainedModel):
         self.encoder.set_attn_implementation(*given, **named)
 
 
-def vectors_of(hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor, modules: SentenceModules) -> torch.Tensor:
+def vectors_of(
+    hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor, *, pooling: SentencePooling, normalize: bool
+) -> torch.Tensor:
     """Hidden states `[B, S, H]` and a mask `[B, S]` with 1 at real tokens -> the vectors of the texts, `[B, H]`."""
-    vectors_BH = read_sequences(hidden_BSH, attention_mask_BS, pooling=modules.read_by)
-    if not modules.normalize:
+    vectors_BH = read_sequences(hidden_BSH, attention_mask_BS, pooling="mean" if pooling == "mean" else "first")
+    if not normalize:
         return vectors_BH
     # As torch.nn.functional.normalize, in operators that TensorRT's parser lists.
     return vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=_LEAST_LENGTH)
