@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy
 
-from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.eval.measured_documents import ScoredRow, ScoredRun
 from hf_albert_plus.eval.metrics import comparable
 from hf_albert_plus.eval.predictions import as_numbers, from_numbers
@@ -46,7 +45,7 @@ def sample(runs: list[ScoredRun], labels: list[Any], task: Task) -> Sample:
     )
 
 
-def architecture_hash(engine: Engine) -> str:
+def architecture_hash(config: Any) -> str:
     """Hash of the config fields that decide the computation, labels left out: the models of several tasks that share
     one are timed once."""
     ignored = {
@@ -59,5 +58,5 @@ def architecture_hash(engine: Engine) -> str:
         "transformers_version",
         "dtype",
     }
-    fields = {name: value for name, value in engine.config.to_dict().items() if name not in ignored}
+    fields = {name: value for name, value in config.to_dict().items() if name not in ignored}
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()

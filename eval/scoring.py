@@ -202,7 +202,7 @@ def _scored_run(
             for way, taken in seconds.items()
         ],
         model_sha256=model_hash(target.directory, target.runtime),
-        architecture_sha256=architecture_hash(engine),
+        architecture_sha256=architecture_hash(engine.config),
         predictions=as_numbers(predicted, task),
         logits=None if logits is None else logits.tolist(),
         **details_of(predicted, labels, task, probabilities=probabilities_of(outputs.logits, task, rule=rule)),

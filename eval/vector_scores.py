@@ -48,7 +48,7 @@ def vector_run(
     facts = {
         "directory": str(target.directory),
         "seed": training_record(target.directory).get("settings", {}).get("seed"),
-        "architecture_sha256": architecture_hash(vectors.encoder.engine),
+        "architecture_sha256": architecture_hash(vectors.encoder.engine.config),
         "model_sha256": model_hash(target.directory, target.runtime),
     }
     return _run(vectors, split, labels, task, rounds=settings.rounds, what=target.label, facts=facts)

@@ -15,9 +15,8 @@ from hf_albert_plus.engines.text_encoder import TextEncoder
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.floor.static_embeddings import StaticEmbeddings
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.heads import architecture_of
+from hf_albert_plus.heads import is_bare_encoder
 from hf_albert_plus.records.files import file_sha256
-from hf_albert_plus.twin_albert_plus import AlbertPlusTwinModel
 
 STATIC = "static vectors"
 # What decides a vector beside the weights.
@@ -61,8 +60,7 @@ def list_hash(lines: list[str]) -> str:
 
 def is_encoder(directory: str | Path) -> bool:
     """Whether a model directory holds a bare encoder, which classifies nothing."""
-    architecture = architecture_of(load_config(directory, option="a target"))
-    return architecture.endswith("Model") and architecture != AlbertPlusTwinModel.__name__
+    return is_bare_encoder(load_config(directory, option="a target"))
 
 
 class _ByCosine:

@@ -1,11 +1,11 @@
-"""Vectors of texts in the graph: of what they can be made."""
+"""Vectors of texts in an export: which models may have them."""
 
 from pathlib import Path
 
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.settings import ExportSettings
-from hf_albert_plus.heads import architecture_of
+from hf_albert_plus.heads import architecture_of, is_bare_encoder
 
 
 def check_pooling(settings: ExportSettings, source: Path) -> None:
@@ -20,10 +20,10 @@ def check_pooling(settings: ExportSettings, source: Path) -> None:
                 "--normalize is for the vectors of --pooling", got="no --pooling", repair="add --pooling mean"
             )
         return
-    architecture = architecture_of(load_config(source, option="DIR"))
-    if not architecture.endswith("Model") or architecture.endswith("TwinModel"):
+    config = load_config(source, option="DIR")
+    if not is_bare_encoder(config):
         raise InvalidInput(
             "--pooling makes vectors of a bare encoder",
-            got=f"{architecture} in {source}",
+            got=f"{architecture_of(config)} in {source}",
             repair="leave it out, or save its encoder alone first: AutoModel.from_pretrained(DIR).save_pretrained(OUT)",
         )

@@ -15,9 +15,10 @@ class NeighboursRow:
     Attributes:
         score: points of the answers to each text alone.
         score_in_batches: points of those in the first size of batches; both are None without labels.
-        cosine: of the logits of texts alone to the baseline's; of vectors the mean over texts.
+        cosine: of the logits of texts alone, of tags of their words, to the baseline's; of vectors the mean over texts.
         least_cosine: of a text's vector alone to the baseline's, the least over texts; None of classifiers.
-        other_predictions: texts to which the baseline gives another class, or another set of several labels; None of a regression.
+        other_predictions: texts (or words, of tags) to which the baseline gives another class, or another set of several labels; None of a
+            regression and of vectors.
         ways: way to ask -> how far its answers lie from those alone.
     """
 

@@ -1,65 +1,44 @@
-"""How the library sentence-transformers makes the vector of a text of an encoder's hidden states: `modules.json`, read and written."""
+"""The files of a sentence encoder: read of a directory or of the Hub, and written for a directory of ours."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..config_files import optional_file
+from ..engines.sentence_files import LENGTHS, MODULES, POOLING, SentenceForm, read_form, sentence_length
 from ..errors import InvalidInput
-from ..model_inputs import longest_input
-from ..records.files import read_json, write_json
-from .sentence_encoders import trained_pooling
-from .settings import Pooling, SentencePooling
-
-_FILE = "modules.json"
-_READ = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+from ..records.files import write_json
+from .settings import SentencePooling
 
 
-@dataclass(frozen=True)
-class SentenceModules:
-    """What makes a vector of hidden states.
-
-    Attributes:
-        pooling: the mean of the tokens, or the first one.
-        normalize: whether it is divided by its length.
-    """
-
-    pooling: SentencePooling
-    normalize: bool
-
-    @property
-    def read_by(self) -> Pooling:
-        """The pooling in the words of an ALBERT-plus config."""
-        return "mean" if self.pooling == "mean" else "first"
+def form_of(pooling: SentencePooling, normalize: bool) -> SentenceForm:
+    """How vectors are made, from the words that the library sentence-transformers has for it."""
+    return SentenceForm("mean" if pooling == "mean" else "first", normalize)
 
 
-def read_modules(source: str | Path, *, option: str) -> SentenceModules | None:
-    """What makes the vectors of a sentence encoder, as the `modules.json` of its directory or Hub id says; None where there is none.
+def read_modules(source: str | Path, *, option: str) -> SentenceForm | None:
+    """How the vectors of a sentence encoder are made, as the files of its directory or Hub id say; None where it has no `modules.json`.
 
     Raises:
-        InvalidInput: modules that are not read here, such as a dense layer behind the pooling, or another pooling.
+        InvalidInput: they are made in another way, such as by a dense layer behind the pooling.
     """
-    path = optional_file(source, _FILE)
-    if path is None:
+    modules, _ = (optional_file(source, name) for name in (MODULES, POOLING))
+    if modules is None:
         return None
-    repair = "save the sentence encoder again"
-    modules = read_json(path, what=_FILE, shape=list[dict[str, Any]], repair=repair)
-    kinds = [str(module.get("type")).rpartition(".")[2] for module in modules]
-    pooling = trained_pooling(source)
-    if kinds not in _READ or pooling is None:
+    form = read_form(modules.parent)
+    if form is None:
         raise InvalidInput(
             f"the vectors of {option} must be the mean of the tokens or the first one, normalised or not",
-            got=f"{', '.join(kinds)} in {source}" + (" with another pooling" if kinds in _READ else ""),
+            got=f"other modules in {source}",
             repair="use a sentence encoder without further modules",
         )
-    return SentenceModules("mean" if pooling == "mean" else "cls", normalize="Normalize" in kinds)
+    return form
 
 
-def write_modules(directory: Path, config: Any, modules: SentenceModules) -> None:
+def write_modules(directory: Path, config: Any, form: SentenceForm) -> None:
     """Writes `modules.json` and the folders that it names, so that `SentenceTransformer(directory)` reads texts alike. The names are
     the library's old ones, which its release 6 reads as well."""
-    kinds = ["Transformer", "Pooling", *(["Normalize"] if modules.normalize else [])]
-    rows: list[dict[str, Any]] = [
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if form.normalize else [])]
+    modules: list[dict[str, Any]] = [
         {
             "idx": place,
             "name": str(place),
@@ -68,18 +47,17 @@ def write_modules(directory: Path, config: Any, modules: SentenceModules) -> Non
         }
         for place, kind in enumerate(kinds)
     ]
-    write_json(directory / _FILE, rows)
+    write_json(directory / MODULES, modules)
+    longest = sentence_length(config, directory, max_length=None)
+    write_json(directory / LENGTHS, {"max_seq_length": longest, "do_lower_case": False})
+    for module in modules[1:]:
+        (directory / module["path"]).mkdir(exist_ok=True)
     write_json(
-        directory / "sentence_bert_config.json", {"max_seq_length": longest_input(config), "do_lower_case": False}
-    )
-    for row in rows[1:]:
-        (directory / row["path"]).mkdir(exist_ok=True)
-    write_json(
-        directory / "1_Pooling" / "config.json",
+        directory / POOLING,
         {
             "word_embedding_dimension": config.hidden_size,
-            "pooling_mode_cls_token": modules.pooling == "cls",
-            "pooling_mode_mean_tokens": modules.pooling == "mean",
+            "pooling_mode_cls_token": form.pooling == "first",
+            "pooling_mode_mean_tokens": form.pooling == "mean",
             "pooling_mode_max_tokens": False,
             "pooling_mode_mean_sqrt_len_tokens": False,
         },

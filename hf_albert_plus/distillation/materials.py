@@ -29,7 +29,7 @@ from .phase_rows import (
 from .phases import Phase
 from .segment_rows import segment_rows
 from .sentence_rows import sentence_rows, sentence_texts
-from .sentence_students import modules_of_teacher
+from .sentence_students import form_of_teacher
 from .settings import DistilSettings, stand_in
 from .teacher_answers import answered_before
 from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_answers
@@ -90,7 +90,7 @@ class Materials:
         """The sentence encoder whose vectors a phase copies."""
         if self._sentence_teacher is None:
             encoder = text_teacher(self.teacher_source, phase, option="--teacher")
-            self._sentence_teacher = SentenceEncoder(encoder, **vars(modules_of_teacher(self.teacher_source, phase)))
+            self._sentence_teacher = SentenceEncoder(encoder, **vars(form_of_teacher(self.teacher_source, phase)))
         return self._sentence_teacher
 
     def tokenizers(self, config: Any) -> Tokenizers:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ..conversion.sentence_encoders import with_pooling
-from ..conversion.sentence_modules import SentenceModules, read_modules, write_modules
+from ..conversion.sentence_modules import form_of, read_modules, write_modules
 from ..engines.pooled_encoder import SentenceEncoder
+from ..engines.sentence_files import SentenceForm
 from ..errors import InvalidInput
 from .phases import Phase
 from .settings import DistilSettings
@@ -16,7 +17,7 @@ from .vector_terms import VectorSimilarity
 DIMS = "matryoshka_dims"
 
 
-def modules_of_teacher(teacher: str, phase: Phase) -> SentenceModules:
+def form_of_teacher(teacher: str, phase: Phase) -> SentenceForm:
     """What makes the teacher's vectors: as it says itself, or else as the phase is told.
 
     Raises:
@@ -30,11 +31,11 @@ def modules_of_teacher(teacher: str, phase: Phase) -> SentenceModules:
                 got=teacher,
                 repair="say it with --set pooling=mean, or cls for the first token",
             )
-        return SentenceModules(told, normalize=False)
-    if told not in ("teacher", own.pooling):
+        return form_of(told, normalize=False)
+    if told != "teacher" and form_of(told, own.normalize) != own:
         raise InvalidInput(
             "--set pooling is for a teacher without a modules.json",
-            got=f"--set pooling={told} for {teacher}, whose vectors are pooled by {own.pooling}",
+            got=f"--set pooling={told} for {teacher}, whose vectors are made by the {own.pooling} of the tokens",
             repair="leave it out",
         )
     return own
@@ -91,8 +92,8 @@ def check_spaces(phases: Sequence[Phase], *, student: Any, teacher: Any) -> None
 
 def sentence_student(student: Any, teacher: SentenceEncoder) -> SentenceEncoder:
     """The encoder of a student as a sentence encoder that makes vectors as its teacher does, without dense layer and head."""
-    modules = SentenceModules(teacher.pooling, teacher.normalize)
-    return SentenceEncoder(with_pooling(student.albert_plus, modules.read_by), **vars(modules))
+    encoder = with_pooling(student.albert_plus, teacher.pooling)
+    return SentenceEncoder(encoder, pooling=teacher.pooling, normalize=teacher.normalize)
 
 
 def save_sentence_student(student: SentenceEncoder, tokenizer: Any, directory: Path, phases: Sequence[Phase]) -> None:
@@ -102,4 +103,4 @@ def save_sentence_student(student: SentenceEncoder, tokenizer: Any, directory: P
         setattr(student.encoder.config, DIMS, list(prefixes))
     student.encoder.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    write_modules(directory, student.config, SentenceModules(student.pooling, student.normalize))
+    write_modules(directory, student.config, SentenceForm(student.pooling, student.normalize))

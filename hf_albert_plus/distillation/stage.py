@@ -18,7 +18,7 @@ from ..training.settings import TrainSettings
 from .checks import check_own_vocabulary, check_phase, check_task, check_words
 from .phases import Phase, layers_of
 from .segment_rows import check_order
-from .sentence_students import check_spaces, check_vectors, modules_of_teacher
+from .sentence_students import check_spaces, check_vectors, form_of_teacher
 from .settings import DistilSettings, stand_in
 from .students import student_architecture, student_config
 from .teacher_answers import check_answers, config_of_start, start_of
@@ -126,7 +126,7 @@ def check_distillation(
     general = load_config(general_name, option="--general-teacher")
     if method.row.vectors:
         check_spaces(phases, student=config, teacher=source)
-        modules_of_teacher(start, phases[-1])
+        form_of_teacher(start, phases[-1])
     for limit in (config, source, general):
         fits_positions(limit, settings.max_length)
     tokenizers = open_tokenizers(

@@ -1,16 +1,12 @@
-"""What the config of a classifier of texts says: its labels, how its logits become answers, and the longest text that it takes."""
+"""What the config of a classifier of texts says: its labels, and how its logits become answers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_tagger
-from ..model_inputs import longest_input
 from ..tasks.tag_schemes import scheme_of_labels
 from .text_answers import TAGGING, AnswerRule
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 # From which probability one of several labels is given, where the config does not say.
 DEFAULT_THRESHOLD = 0.5
@@ -93,11 +89,11 @@ def check_label_names(config: Any, directory: str | Path) -> None:
         )
 
 
-def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_length: int | None) -> int:
-    """Tokens of a text that a classifier takes, all of its positions unless told otherwise.
+def check_gives_labels(config: Any, directory: str | Path) -> None:
+    """Refuses a model that is no classifier.
 
     Raises:
-        InvalidInput: no classifier, or one with fewer positions.
+        InvalidInput: it is none.
     """
     if not gives_labels(config):
         raise InvalidInput(
@@ -105,11 +101,3 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )
-    longest = longest_input(config)
-    if max_length is not None and max_length > longest:
-        raise InvalidInput(
-            f"--max-length must not exceed the {longest} positions of {directory}",
-            got=max_length,
-            repair=f"use --max-length {longest}",
-        )
-    return max_length or longest

@@ -5,12 +5,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from ..conversion.settings import SentencePooling
+from ..conversion.settings import Pooling, SentencePooling
 from ..pooling_albert_plus import read_sequences
 from .tensors import SentenceOutput
-
-# What a shorter vector, such as one of zeros, is divided by.
-_LEAST_LENGTH = 1e-12
+from .vector_prefixes import LEAST_LENGTH
 
 
 class SentenceEncoder(PreTrainedModel):
@@ -20,9 +18,10 @@ class SentenceEncoder(PreTrainedModel):
     # Its encoder was checked when it was opened.
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
 
-    def __init__(self, encoder: PreTrainedModel, *, pooling: SentencePooling, normalize: bool):
+    def __init__(self, encoder: PreTrainedModel, *, pooling: SentencePooling | Pooling, normalize: bool):
         super().__init__(encoder.config)
-        self.encoder, self.pooling, self.normalize = encoder, pooling, normalize
+        self.encoder, self.normalize = encoder, normalize
+        self.pooling: Pooling = "mean" if pooling == "mean" else "first"
 
     def forward(
         self,
@@ -33,20 +32,12 @@ class SentenceEncoder(PreTrainedModel):
         """int64 tensors `[batch, sequence]` -> hidden states and vectors."""
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
         hidden_BSH = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
-        vectors_BH = vectors_of(hidden_BSH, attention_mask, pooling=self.pooling, normalize=self.normalize)
+        vectors_BH = read_sequences(hidden_BSH, attention_mask, pooling=self.pooling)
+        if self.normalize:
+            # As torch.nn.functional.normalize, in operators that TensorRT's parser lists.
+            vectors_BH = vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=LEAST_LENGTH)
         return SentenceOutput(last_hidden_state=hidden_BSH, sentence_embedding=vectors_BH)
 
     def set_attn_implementation(self, *given: Any, **named: Any) -> None:
         """As the encoder's, whose layers read it."""
         self.encoder.set_attn_implementation(*given, **named)
-
-
-def vectors_of(
-    hidden_BSH: torch.Tensor, attention_mask_BS: torch.Tensor, *, pooling: SentencePooling, normalize: bool
-) -> torch.Tensor:
-    """Hidden states `[B, S, H]` and a mask `[B, S]` with 1 at real tokens -> the vectors of the texts, `[B, H]`."""
-    vectors_BH = read_sequences(hidden_BSH, attention_mask_BS, pooling="mean" if pooling == "mean" else "first")
-    if not normalize:
-        return vectors_BH
-    # As torch.nn.functional.normalize, in operators that TensorRT's parser lists.
-    return vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=_LEAST_LENGTH)

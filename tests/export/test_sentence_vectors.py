@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from hf_albert_plus.conversion.sentence_encoders import trained_pooling
-from hf_albert_plus.conversion.sentence_modules import SentenceModules, read_modules, write_modules
+from hf_albert_plus.conversion.sentence_modules import form_of, read_modules, write_modules
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.parity import onnx_runner
 from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
@@ -99,7 +99,7 @@ def test_sentence_transformers_reads_the_directory_alike(encoder_dir, tmp_path, 
     AutoTokenizer.from_pretrained(encoder_dir).save_pretrained(tmp_path)
     model = AutoModel.from_pretrained(encoder_dir).eval()
     model.save_pretrained(tmp_path)
-    modules = SentenceModules(pooling, normalize)
+    modules = form_of(pooling, normalize)
     write_modules(tmp_path, model.config, modules)
     assert read_modules(tmp_path, option="DIR") == modules
     vectors = library.SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS, convert_to_tensor=True)

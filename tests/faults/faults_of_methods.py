@@ -26,9 +26,9 @@ METHODS: tuple[Fault, ...] = (
     ),
     Fault(
         "vectors-of-any-length",
-        "A teacher's vectors are not normalised where it says so.",
-        'normalize="Normalize" in kinds',
-        "normalize=False",
+        "A sentence encoder's vectors are not normalised where it says so.",
+        'SentenceForm(pooling, "Normalize" in kinds)',
+        "SentenceForm(pooling, False)",
         ("test_the_rows_have_the_teachers_vectors", "test_the_student_is_a_sentence_encoder_of_its_own"),
     ),
     Fault(
