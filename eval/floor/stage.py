@@ -18,7 +18,8 @@ from hf_albert_plus.eval.measured_documents import FLOOR, BatchingPace, ScoredRo
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
-from hf_albert_plus.eval.scoring import SCORES, scored_row, scores_document
+from hf_albert_plus.eval.scored_rows import scored_row
+from hf_albert_plus.eval.scoring import SCORES, scores_document
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.progress import track

@@ -45,8 +45,8 @@ def measure_distillation(bench: Bench) -> list[GpuRow]:
     for label, name in _METHODS.items():
         own_heads = {"relation_heads": teacher.config.num_attention_heads} if name == "minilm-v2" else {}
         phase = METHODS[name].phases(layers, own_heads)[0]
-        kept = {TEACHER_LOGITS: answers} if phase.caches_logits else {}
-        taught = None if phase.caches_logits or not phase.of_teacher else teacher
+        kept = {TEACHER_LOGITS: answers} if phase.caches_answers else {}
+        taught = None if phase.caches_answers or not phase.of_teacher else teacher
         with attempts.attempt(f"{label} {precision}", str(shape)):
             step = _step(deepcopy(student), taught, phase, {**tensors, **kept}, bf16=bench.device.is_gpu)
             step()

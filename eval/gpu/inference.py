@@ -15,7 +15,7 @@ from hf_albert_plus.eval.latency.costs import Arithmetic
 from hf_albert_plus.eval.latency.device_calls import captured_call, torch_call
 from hf_albert_plus.eval.latency.timed_models import in_transformers
 from hf_albert_plus.eval.latency.timing import Call, summarise, time_calls
-from hf_albert_plus.eval.scoring import architecture_hash
+from hf_albert_plus.eval.scored_rows import architecture_hash
 from hf_albert_plus.eval.targets import Shape, check_shapes, sample_tensors
 from hf_albert_plus.random_inputs import sample_inputs
 from hf_albert_plus.variants import get_variant

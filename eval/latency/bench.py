@@ -32,7 +32,7 @@ from hf_albert_plus.eval.measured_documents import (
     TrafficSource,
     to_json,
 )
-from hf_albert_plus.eval.scoring import architecture_hash
+from hf_albert_plus.eval.scored_rows import architecture_hash
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Shape, Target, check_shapes, parse_shapes, sample_tensors, target_parents
 from hf_albert_plus.machine import FORMAT, environment, physical_cores

@@ -3,8 +3,8 @@ load."""
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
@@ -18,6 +18,7 @@ from hf_albert_plus.engines.text_answers import Decide, Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.eval.answers import first_metric, rule_for
 from hf_albert_plus.eval.load.clients import Clients
+from hf_albert_plus.eval.load.neighbour_documents import Neighbours, NeighboursRow
 from hf_albert_plus.eval.load.served import checked
 from hf_albert_plus.eval.load.server_process import ServerProcess
 from hf_albert_plus.eval.load.tagged_neighbours import (
@@ -29,58 +30,18 @@ from hf_albert_plus.eval.load.tagged_neighbours import (
     served_tags,
 )
 from hf_albert_plus.eval.load.traffic import Traffic, as_asked
-from hf_albert_plus.eval.measured_documents import IF_KNOWN, Environment
+from hf_albert_plus.eval.load.vector_neighbours import give_vectors, vector_rows
+from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.scoring import check_labels
 from hf_albert_plus.eval.settings import InvarianceSettings
 from hf_albert_plus.eval.tag_scores import word_logits
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
 from hf_albert_plus.tasks.rows import load_tokenizer
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import Task, check_answers_texts
 
 _PIPELINE_BATCH = 32
 _LONGEST_REQUEST = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeighboursRow:
-    """A target, what it answers to texts alone, and how far other ways to ask lie from that.
-
-    Attributes:
-        score: points of the answers to each text alone.
-        score_in_batches: points of those in the first size of batches; both are None without labels.
-        cosine: of the logits of texts alone, of tags of their words, to the baseline's.
-        other_predictions: texts (or words, of tags) to which the baseline gives another class, or another set of several labels; None of a
-            regression.
-        ways: way to ask -> how far its answers lie from those alone.
-    """
-
-    label: str
-    file_bytes: int
-    score: float | None
-    score_in_batches: float | None
-    cosine: float
-    other_predictions: int | None
-    ways: dict[str, BatchEffect]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Neighbours:
-    """Targets on the rows of a task's first evaluation split.
-
-    Attributes:
-        rows_of_split: how many texts were asked, of how many there are.
-        clients: that ask the server at a time; None without one.
-    """
-
-    kind: Literal["invariance"] = "invariance"
-    task: str
-    data: str
-    rows_of_split: tuple[int, int]
-    clients: int | None = field(default=None, metadata=IF_KNOWN)
-    baseline: str
-    rows: Sequence[NeighboursRow]
-    environment: Environment
 
 
 def bench_invariance(
@@ -91,31 +52,43 @@ def bench_invariance(
     settings: InvarianceSettings | None = None,
     threads: int | None = None,
 ) -> Neighbours:
-    """Asks every target for every text of a split alone, and again in each other way.
+    """Asks every target for every text of a split alone, and again in each other way. Sentence encoders are asked for the texts of pairs
+    one by one, without a pipeline and a server.
 
     Args:
-        baseline: the target whose logits others are compared with.
+        baseline: the target whose logits or vectors others are compared with.
 
     Raises:
-        InvalidInput: a target that is no classifier of the task, or a server that does not start or answer.
+        InvalidInput: a target that is no classifier of the task and no sentence encoder, or a server that does not start or answer.
     """
     settings = settings or InvarianceSettings()
     cores = threads or physical_cores()
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))
-    asked = _Asked(traffic, [traffic.text(number) for number in range(count)], settings, cores)
-    opened = _open(baseline, asked)
-    answers = _answer_alone(opened)
-    expected = _Expected(answers, opened.compared(answers))
-    rows = [_row(target, asked, expected, is_baseline=target == baseline) for target in targets]
+    texts = [traffic.text(number) for number in range(count)]
+    are_encoders = give_vectors([baseline, *targets])
+    if are_encoders:
+        check_answers_texts(traffic.task, what="the vectors of an encoder", repair="use another --task")
+        rows = vector_rows(targets, baseline=baseline, texts=_apart(texts), settings=settings, cores=cores)
+    else:
+        asked = _Asked(traffic, texts, settings, cores)
+        opened = _open(baseline, asked)
+        answers = _answer_alone(opened)
+        expected = _Expected(answers, opened.compared(answers))
+        rows = [_row(target, asked, expected, is_baseline=target == baseline) for target in targets]
     return Neighbours(
         task=traffic.task.name,
         data=traffic.data,
         rows_of_split=(count, len(traffic.rows)),
-        clients=settings.clients or None,
+        clients=None if are_encoders else settings.clients or None,
         baseline=baseline.label,
         rows=rows,
         environment=Environment.here(threads=cores),
     )
+
+
+def _apart(texts: Sequence[Text]) -> list[str]:
+    """Texts one by one, the two of a pair after each other."""
+    return [each for text in texts for each in ([text] if isinstance(text, str) else text)]
 
 
 @dataclass(frozen=True)

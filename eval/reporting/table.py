@@ -8,7 +8,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Cell, Latency, ScoredRow, Scores, TimedRow
 from hf_albert_plus.eval.reporting.engine_split import Split, engine_splits
 from hf_albert_plus.eval.resampling import Difference, difference, rounded
-from hf_albert_plus.eval.scoring import sample
+from hf_albert_plus.eval.scored_rows import sample
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.glue import TASKS
 from hf_albert_plus.tasks.task import ERRORS, Task

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.utils import cached_file
 
 from ..checkpoints import load_classifier
-from ..config_files import load_config
+from ..config_files import load_config, optional_file
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..engines.sentence_files import POOLING, pooling_of
 from ..errors import InvalidInput
@@ -23,14 +22,8 @@ from .settings import Pooling
 def trained_pooling(source: str | Path) -> Pooling | None:
     """What the texts of a sentence encoder were read by when it was trained, as `1_Pooling/config.json` of its directory or Hub id
     says; None for a model that is none, or that was read in another way."""
-    path = cached_file(
-        str(source),
-        POOLING,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        _raise_exceptions_for_gated_repo=False,
-    )
-    return None if path is None else pooling_of(Path(path))
+    path = optional_file(source, POOLING)
+    return None if path is None else pooling_of(path)
 
 
 def with_pooling(encoder: PreTrainedModel, pooling: Pooling) -> PreTrainedModel:

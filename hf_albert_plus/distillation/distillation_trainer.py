@@ -184,6 +184,8 @@ def _rows_of_the_stage(phase: Phase) -> str | None:
     """Why the rows of a phase are only the stage's to make; None where anybody's will do."""
     if phase.rows == "pairs":
         return "reads the two texts of a pair apart, for two towers"
+    if phase.rows == "sentences":
+        return "copies the vectors of a sentence encoder"
     if phase.trains_teacher:
         return "reads words in two vocabularies and trains the teacher too"
     return "learns the masked words of text" if phase.reads_tokens else None
@@ -207,7 +209,7 @@ def _check_models(phase: Phase, student: PreTrainedModel, teacher: PreTrainedMod
         _check_labels(phase, student.config, teacher.config)
         _check_vocabulary(student.config, teacher.config)
         check_phase(phase, student=student.config, teacher=teacher.config)
-    elif phase.of_teacher and not phase.caches_logits:
+    elif phase.of_teacher and not phase.caches_answers:
         raise InvalidInput(
             f"the phase {phase.name} compares what is inside of student and teacher: teacher must be a model",
             got="none",

@@ -12,7 +12,7 @@ from ..errors import InvalidInput
 from ..model_inputs import reads_token_types
 from ..training.units import Units
 from .capture import capture
-from .phase_rows import LABELLED, ORDER, TEACHER_LOGITS
+from .phase_rows import LABELLED, ORDER, TEACHER_LOGITS, TEACHER_VECTORS
 from .phases import Phase, layer_map
 from .terms import Batch, Term
 from .turns import give_rates, rates_of_turn
@@ -102,7 +102,7 @@ class Distiller(nn.Module):
         """Runs the models on a batch."""
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels, labelled = columns.pop("labels", None), columns.pop(LABELLED, None)
-        orders = columns.pop(ORDER, None)
+        orders, teacher_vectors = columns.pop(ORDER, None), columns.pop(TEACHER_VECTORS, None)
         given = read_by(self.student, columns)
         if labels is not None and self.units is not None:
             labels = self.units.standard(labels)
@@ -130,6 +130,7 @@ class Distiller(nn.Module):
             several,
             labelled_B=labelled,
             orders_B=orders,
+            teacher_vectors=teacher_vectors,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -153,9 +154,10 @@ def read_by(model: Any, columns: dict[str, torch.Tensor]) -> dict[str, torch.Ten
 
 def projections_of(phase: Phase, student: Any, teacher: Any) -> dict[str, tuple[int, int]]:
     """The widths of the learned maps that a phase needs between two configs, by their names."""
-    if teacher is None or student.hidden_size == teacher.hidden_size:
+    if teacher is None:
         return {}
-    names = sorted({term.projection for term in phase.terms if term.projection is not None})
+    differ = student.hidden_size != teacher.hidden_size
+    names = sorted({term.projection for term in phase.terms if term.projection and (differ or term.own_space)})
     return dict.fromkeys(names, (student.hidden_size, teacher.hidden_size))
 
 

@@ -22,7 +22,7 @@ from ..text.documents import Part
 if TYPE_CHECKING:
     from datasets import Dataset
 
-TEACHER_LOGITS = "teacher_logits"
+TEACHER_LOGITS, TEACHER_VECTORS = "teacher_logits", "teacher_vectors"
 # Whether a row has a label, where some have none.
 LABELLED = "labelled"
 # The label of a row's two segments.
@@ -141,7 +141,7 @@ class Collator:
                 [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
             )
             batch |= {column: padded[name] for column, name in names.items()}
-        for name in ("labels", TEACHER_LOGITS, LABELLED, ORDER):
+        for name in ("labels", TEACHER_LOGITS, TEACHER_VECTORS, LABELLED, ORDER):
             if name in rows[0]:
                 values = [torch.tensor(row[name]) for row in rows]
                 # Labels of tokens are padded as their tokens are; all others are as long as each other.

@@ -22,7 +22,7 @@ from ..tasks.task import Task
 from ..text.letter_tokenizer import letter_tokenizer
 from ..training.row_logits import row_logits
 from ..weight_files import from_pretrained
-from .phase_rows import TEACHER_LOGITS, Collator
+from .phase_rows import TEACHER_LOGITS, TEACHER_VECTORS, Collator
 from .phases import Phase
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Rows of a file.
 _PART = 2048
+# What is read of a teacher's output for a column of rows.
+_OUTPUTS = {TEACHER_LOGITS: "logits", TEACHER_VECTORS: "sentence_embedding"}
 
 
 def check_teacher(source: Any, task: Task, *, name: str) -> None:
@@ -49,41 +51,43 @@ def check_teacher(source: Any, task: Task, *, name: str) -> None:
     check_label_names(source, task, option="--teacher", source=name)
 
 
-def text_teacher(source: str, phase: Phase) -> PreTrainedModel:
+def text_teacher(source: str, phase: Phase, *, option: str = "--general-teacher") -> PreTrainedModel:
     """The model that teaches a phase on text: a masked language model where the phase reads words, or else an encoder.
 
     Raises:
         InvalidInput: it lacks weights.
     """
     opener = AutoModelForMaskedLM if phase.reads_tokens else AutoModel
-    model, report = from_pretrained(opener, source, option="--general-teacher")
+    model, report = from_pretrained(opener, source, option=option)
     missing = sorted(key for key in report["missing_keys"] if "pooler." not in key)
     if missing:
         raise InvalidInput(
-            f"--general-teacher must hold the weights of {type(model).__name__}",
+            f"{option} must hold the weights of {type(model).__name__}",
             got=f"{source} without {missing[0]}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             repair="use a checkpoint saved as that",
         )
     return model
 
 
-def with_teacher_logits(
+def with_teacher_answers(
     rows: "Dataset",
     teacher: Any,
     teacher_rows: "Dataset",
     tokenizer: PreTrainedTokenizerBase,
     *,
+    column: str = TEACHER_LOGITS,
     directory: Path,
     use_bf16: bool,
 ) -> "Dataset":
-    """The rows with the teacher's logits as a column, computed once. They lie in the directory part by part, so that a
-    resumed run goes on with them, and processes share the work.
+    """The rows with the teacher's logits, or a sentence encoder's vectors, as a column, computed once. They lie in the directory part by
+    part, so that a resumed run goes on with them, and processes share the work.
 
     They belong to a row, whatever the order it is drawn in: that is sound because the teacher sees the row unchanged and
     without dropout every time.
 
     Args:
         teacher_rows: the same rows as the teacher reads them.
+        column: TEACHER_LOGITS or TEACHER_VECTORS.
     """
     order = sorted(range(len(rows)), key=teacher_rows["length"][:].__getitem__)
     parts = [order[begin : begin + _PART] for begin in range(0, len(order), _PART)]
@@ -94,15 +98,13 @@ def with_teacher_logits(
         done = files[number].with_suffix(".json")
         if taken_up(done, shape=list[int]) != parts[number]:
             asked = [teacher_rows[row] for row in parts[number]]
-            logits = row_logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)
+            answers = row_logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16, output=_OUTPUTS[column])
             with writing(files[number]) as temporary:
-                save_file({TEACHER_LOGITS: logits}, temporary)
+                save_file({column: answers}, temporary)
             mark(done, [files[number]], facts=parts[number])
     processes.wait()
-    logits = torch.empty(len(rows), teacher.config.num_labels)
-    for part, file in zip(parts, files, strict=True):
-        logits[part] = load_file(file)[TEACHER_LOGITS]
-    return rows.add_column(TEACHER_LOGITS, logits.tolist())
+    answers = torch.cat([load_file(file)[column] for file in files])
+    return rows.add_column(column, list(answers[torch.tensor(order).argsort()].numpy()))
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Tokenizers:
         Raises:
             InvalidInput: student and teacher of other words where both read the same rows, or no mask token.
         """
-        by_token = not phase.caches_logits or (task is not None and task.has_tags)
+        by_token = not phase.caches_answers or (task is not None and task.has_tags)
         compares = phase.of_teacher and by_token and not phase.trains_teacher
         if compares and self.rows.get_vocab() != self.of(phase).get_vocab():
             raise InvalidInput(

@@ -26,6 +26,7 @@ class Batch:
         has_several_labels: whether any number of labels may hold of a row.
         labelled_B: which rows have a label; None where all do.
         orders_B: of the two segments of a row, as `text.formats.Example` has it; None where rows have one segment.
+        teacher_vectors: `[B, W]` of a sentence encoder that was asked before; None where it is run, or gives none.
     """
 
     student: Capture
@@ -39,6 +40,7 @@ class Batch:
     has_several_labels: bool = False
     labelled_B: torch.Tensor | None = None
     orders_B: torch.Tensor | None = None
+    teacher_vectors: torch.Tensor | None = None
 
     def classes(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the first pieces of
@@ -51,6 +53,11 @@ class Batch:
     def taught(self) -> Capture:
         assert self.teacher is not None, "a phase whose terms read the teacher runs it"
         return self.teacher
+
+    @property
+    def taught_vectors(self) -> torch.Tensor:
+        """The vectors that the teacher gives or has given."""
+        return self.taught.vectors if self.teacher_vectors is None else self.teacher_vectors
 
     def projection(self, name: str) -> Any:
         return self.projections[name] if name in self.projections else None  # noqa: SIM401 (a ModuleDict has no get)
@@ -67,6 +74,7 @@ class Term:
         paired: whether it reads the layer map.
         reads_tokens: whether its logits are a masked language model's.
         of_texts: whether it reads what a whole text is answered by, which models of tags do not have.
+        own_space: whether its learned map is there where widths agree, too.
     """
 
     weight: float = 1.0
@@ -76,6 +84,7 @@ class Term:
     paired: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = False
     of_texts: ClassVar[bool] = False
+    own_space = False
 
     def loss(self, batch: Batch) -> torch.Tensor:
         raise NotImplementedError

@@ -21,7 +21,7 @@ class SentenceEncoder(PreTrainedModel):
     def __init__(self, encoder: PreTrainedModel, *, pooling: SentencePooling | Pooling, normalize: bool):
         super().__init__(encoder.config)
         self.encoder, self.normalize = encoder, normalize
-        self.read_by = "mean" if pooling == "mean" else "first"
+        self.pooling: Pooling = "mean" if pooling == "mean" else "first"
 
     def forward(
         self,
@@ -32,7 +32,7 @@ class SentenceEncoder(PreTrainedModel):
         """int64 tensors `[batch, sequence]` -> hidden states and vectors."""
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
         hidden_BSH = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
-        vectors_BH = read_sequences(hidden_BSH, attention_mask, pooling=self.read_by)
+        vectors_BH = read_sequences(hidden_BSH, attention_mask, pooling=self.pooling)
         if self.normalize:
             # As torch.nn.functional.normalize, in operators that TensorRT's parser lists.
             vectors_BH = vectors_BH / vectors_BH.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=LEAST_LENGTH)

@@ -361,6 +361,41 @@ def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
     assert len(shapes) == students == 13
 
 
+def test_the_study_of_vectors_measures_what_it_made(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    calls = {}
+    for verb, found in calls_of(
+        "vectors-study.sh", "study", "org/encoder", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path
+    ):
+        calls.setdefault(verb, []).append(found)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "export": 5, "distill": 4, "eval": 1, "retrieve": 6, "bench": 6, "report": 1,
+    }  # fmt: skip
+    assert (tmp_path / "study" / "text.txt").read_text() == "a.txt\nb.txt\n"
+    exported = {str(found["out"]): set(found["to"]) for found in calls["export"]}
+    assert {str(found["directory"]) for found in calls["export"]} == {
+        "org/encoder",
+        *(str(found["out"]) for found in calls["distill"]),
+    }
+    assert {(found["method"], found["teacher"], str(found["text"])) for found in calls["distill"]} == {
+        ("embeddings", "org/encoder", "text.txt")
+    }
+    assert len({(found["student"], *found["set_"]) for found in calls["distill"]}) == 4
+    (scored,) = calls["eval"]
+    *alone, timed = calls["bench"]
+    assert scored["static"] == "org/encoder"
+    assert timed["targets"] == scored["targets"]
+    assert timed["baseline"] in timed["targets"]
+    for target in [*scored["targets"], *(each for found in alone for each in found["targets"])]:
+        directory, _, runtime = target.partition("=")[2].partition(":")
+        assert directory == "org/encoder" or runtime in exported[directory] | {""}, target
+    for found in alone:
+        assert found["targets"] == [f"{found['baseline']}:onnx-int8"]
+    searched = [found["target"] for found in calls["retrieve"] if found["static"] is None]
+    assert set(searched) == {f"{directory}:onnx-int8" for directory in exported}
+
+
 _STANDS_FOR_PYTHON = """#!/bin/bash
 if [ "$(basename "$1")" = plain_trainer.py ]; then mkdir -p "$4"; echo "$2 $5 ${@: -1}" > "$4/asked"; else echo "table of ${@:2}"; fi
 """
