@@ -1,6 +1,6 @@
 """Documents of scores and of latency: frozen dataclasses, and the one place that writes and reads their JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,6 +14,7 @@ from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
 from hf_albert_plus.tasks.glue import TASKS, get_task
+from hf_albert_plus.tasks.joined_answers import Answering, windows_a_text
 from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import task_of
 
@@ -98,6 +99,25 @@ class LoadedEnvironment(Environment):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WindowCount:
+    """In how many windows texts were read: in the mean, and the most."""
+
+    mean: Positive
+    most: PositiveCount
+
+    @classmethod
+    def of(cls, rows: Sequence[Answering] | None) -> "WindowCount | None":
+        """Those of rows, by what each answers for; None where each text has one row."""
+        if rows is None:
+            return None
+        mean, most = windows_a_text(rows)
+        return cls(mean=mean, most=most)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}, at most {self.most}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class BatchingPace:
     """How fast a run was with one way to make batches, and the seconds of each of its rounds."""
 
@@ -118,6 +138,7 @@ class ScoredRun:
         logits: of several labels, a list a row; None of a file of predictions.
         classes, confusions, reliability: of a task of one's own, where it has them.
         average_layers: that a row of text ran, of a graph with exits.
+        windows: of a text, where long ones are read in several.
     """
 
     directory: PathText
@@ -134,6 +155,7 @@ class ScoredRun:
     confusions: Confusions | None = field(default=None, metadata=IF_KNOWN)
     reliability: Reliability | None = field(default=None, metadata=IF_KNOWN)
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
+    windows: WindowCount | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,6 +281,7 @@ class TimedRow:
         load_mb: that opening it adds once the libraries are imported.
         peak_rss_mb: of the whole process.
         loads: load -> its timings.
+        windows: of a text of the traffic, where long ones are read in several.
     """
 
     label: str
@@ -275,6 +298,7 @@ class TimedRow:
     model_sha256: str
     architecture_sha256: str
     loads: dict[str, Cell]
+    windows: WindowCount | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)

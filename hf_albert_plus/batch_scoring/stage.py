@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..config_files import load_config
-from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken
+from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken, long_texts_of
 from ..errors import InvalidInput, StageConflict
 from ..records.files import sync_tree
 from ..records.outputs import OutputLock, check_directory, remove, take_directory
@@ -141,7 +141,9 @@ def score(
     settings = replace(settings, max_length=max_length)
     sources = find_sources(inputs, output=output)
     kept = kept_schema(sources, settings)
-    identity = RunIdentity(settings={**settings.describe(), "runtime": served.runtime}, engine=parent(served.directory))
+    long = long_texts_of(served.directory)
+    said = settings.describe() | ({} if long.is_cut else {"long": asdict(long)})
+    identity = RunIdentity(settings={**said, "runtime": served.runtime}, engine=parent(served.directory))
     old = begun(output)
     if old is not None:
         check_same(old, identity=identity, sources=sources, output=output)

@@ -10,6 +10,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTr
 
 from ..checkpoints import check_label_names, check_label_order, open_tokenizer
 from ..config_files import load_config
+from ..engines.classifier_config import answer_rule_of
 from ..errors import InvalidInput
 from ..heads import answers, architecture_of, gives_labels
 from ..model_inputs import reads_token_types
@@ -17,6 +18,8 @@ from ..records import processes
 from ..records.files import writing
 from ..records.progress import track
 from ..records.stage import mark, taken_up
+from ..tasks.joined_answers import text_logits, text_numbers
+from ..tasks.long_rows import answering_of
 from ..tasks.rows import fitted_tokenizer, load_tokenizer
 from ..tasks.task import Task
 from ..text.letter_tokenizer import letter_tokenizer
@@ -83,9 +86,10 @@ def with_teacher_logits(
     without dropout every time.
 
     Args:
-        teacher_rows: the same rows as the teacher reads them.
+        teacher_rows: the same rows as the teacher reads them; of texts in windows, the same texts. Where its tokenizer makes other windows of
+            a text, each of the rows has what the teacher says of the whole text.
     """
-    order = sorted(range(len(rows)), key=teacher_rows["length"][:].__getitem__)
+    order = sorted(range(len(teacher_rows)), key=teacher_rows["length"][:].__getitem__)
     parts = [order[begin : begin + _PART] for begin in range(0, len(order), _PART)]
     files = [directory / f"{number}.safetensors" for number in range(len(parts))]
     directory.mkdir(parents=True, exist_ok=True)
@@ -99,9 +103,15 @@ def with_teacher_logits(
                 save_file({TEACHER_LOGITS: logits}, temporary)
             mark(done, [files[number]], facts=parts[number])
     processes.wait()
-    logits = torch.empty(len(rows), teacher.config.num_labels)
+    logits = torch.empty(len(teacher_rows), teacher.config.num_labels)
     for part, file in zip(parts, files, strict=True):
         logits[part] = load_file(file)[TEACHER_LOGITS]
+    answering = answering_of(rows), answering_of(teacher_rows)
+    if answering[0] is not None and answering[1] is not None:
+        ours, theirs = map(text_numbers, answering)
+        if ours != theirs:
+            has_several = answer_rule_of(teacher.config).has_several
+            logits = torch.from_numpy(text_logits(logits.numpy(), theirs, has_several=has_several))[ours]
     return rows.add_column(TEACHER_LOGITS, logits.tolist())
 
 

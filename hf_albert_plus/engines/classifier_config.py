@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_tagger
 from ..model_inputs import longest_input
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import scheme_of_labels
+from ..tasks.task_file import read_long_task
 from .text_answers import TAGGING, AnswerRule
 
 if TYPE_CHECKING:
@@ -93,11 +95,22 @@ def check_label_names(config: Any, directory: str | Path) -> None:
         )
 
 
-def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_length: int | None) -> int:
-    """Tokens of a text that a classifier takes, all of its positions unless told otherwise.
+def long_texts_of(directory: str | Path) -> LongTexts:
+    """What happens to texts that are longer than a classifier takes, as it was trained.
 
     Raises:
-        InvalidInput: no classifier, or one with fewer positions.
+        InvalidInput: a task.json that describes no task.
+    """
+    task = read_long_task(directory)
+    return CUT if task is None else task.long
+
+
+def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_length: int | None) -> int:
+    """Tokens of a row that a classifier takes. Unless told otherwise these are all of its positions; where long texts are not just cut, so many
+    as it was trained with.
+
+    Raises:
+        InvalidInput: no classifier, one with fewer positions, or windows that would share too many of their tokens.
     """
     if not gives_labels(config):
         raise InvalidInput(
@@ -112,4 +125,9 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
             got=max_length,
             repair=f"use --max-length {longest}",
         )
-    return max_length or longest
+    task = read_long_task(directory)
+    if task is None:
+        return max_length or longest
+    taken = max_length or min(task.max_length, longest)
+    task.long.check(taken)
+    return taken

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy
 from typing_extensions import TypedDict
 
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import TagScheme
 from ..tasks.word_pieces import Span
 
@@ -129,13 +130,15 @@ class ClassifierFacts:
     Attributes:
         rule: how its logits become answers.
         inputs: names of the tensors that it reads.
-        max_length: tokens of a text that it takes.
+        max_length: tokens of a text that it takes, or of each of its windows.
+        long: what happens to longer texts.
     """
 
     rule: AnswerRule
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
+    long: LongTexts = CUT
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ class TextAnswers:
 
     Attributes:
         logits: `[n, C]`, fp32; of a tagger a list of `[tokens, C]`.
-        tokens: how many each text was computed with.
-        truncated: which texts were cut.
+        tokens: how many each text was computed with, in all of its windows.
+        truncated: of which texts something was left out.
         offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
     """
 

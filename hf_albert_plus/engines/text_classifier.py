@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ..errors import InvalidInput, first_line, need
+from ..tasks.joined_answers import text_logits, text_numbers, token_values
 from ..tasks.word_pieces import joined
 from .artefacts import Runtime, get_runtime
 from .batch_plans import TOKEN_BUDGET, token_batches
-from .classifier_config import answer_rule_of, length_taken
+from .classifier_config import answer_rule_of, length_taken, long_texts_of
 from .padding import OFFSETS, Ids
 from .plain_onnx import PlainOnnx, open_plain
 from .runtime_files import check_hashes, engine_file
@@ -38,7 +39,7 @@ class TextClassifier:
     Attributes:
         facts: what a caller may know of it.
         streams: batches that the engine computes at a time.
-        characters: how many of a text are read.
+        characters: how many of a text are read; None where its end is, whatever is before it.
     """
 
     def __init__(self, directory: str | Path, runtime: str, *, cores: int, max_length: int | None, verify: bool = True):
@@ -46,7 +47,7 @@ class TextClassifier:
 
         Args:
             cores: that it may use.
-            max_length: tokens of a text, None for the model's positions.
+            max_length: tokens of a text, or of each of its windows; None for the model's positions, or as it was trained (see `length_taken`).
             verify: compare its files with the hashes in its record.
 
         Raises:
@@ -65,15 +66,18 @@ class TextClassifier:
             inputs=self.engine.inputs,
             max_length=length_taken(config, directory, max_length=max_length),
             runtime=runtime,
+            long=long_texts_of(directory),
         )
-        self.characters = characters_read(self.facts.max_length)
-        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length)
+        of_text = characters_read(self.facts.max_length, self.facts.long)
+        self.characters = None if self.facts.long.reads_end else of_text
+        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length, long=self.facts.long)
 
     def classify(self, texts: Sequence[Text], *, top_k: TopK = "given") -> list[list[LabelScore]]:
         """The labels of each text with their scores, the highest first, as transformers' pipeline gives them.
 
         Args:
-            texts: a text each, or a pair of them; what is too long is cut.
+            texts: a text each, or a pair of them; what is too long is cut, or read in windows, as the model was
+                trained.
             top_k: `"given"` for the best label of a text, for every label that reaches its threshold (possibly none) where there may be
                 several, and for the value of a regression; a number for so many labels, the best; None for all.
 
@@ -93,7 +97,8 @@ class TextClassifier:
         """The tags of each text's words, and the entities that they are.
 
         Args:
-            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut.
+            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut, or read
+                in windows, as the model was trained.
 
         Raises:
             InvalidInput: a model that tags no words.
@@ -116,7 +121,7 @@ class TextClassifier:
         encoded = self.encode(texts)
         lengths = [len(row["input_ids"]) for row in encoded.rows]
         batches = token_batches(lengths, budget=token_budget)
-        logits: list[Any] = [None] * len(texts)
+        logits: list[Any] = [None] * len(encoded.rows)
 
         def compute(batch: list[int]) -> None:
             rows = [encoded.rows[place] for place in batch]
@@ -126,14 +131,22 @@ class TextClassifier:
         with ThreadPoolExecutor(max_workers=self.streams) as pool:
             for future in [pool.submit(compute, batch) for batch in batches]:
                 future.result()
-        return self.answers_of(encoded.rows, logits, encoded.truncated)
+        return self.answers_of(encoded, logits)
 
-    def answers_of(self, rows: Sequence[Ids], logits: list[numpy.ndarray], truncated: list[bool]) -> TextAnswers:
-        """What is said of rows, of the logits of each."""
-        lengths = [len(row["input_ids"]) for row in rows]
-        if not self.facts.rule.is_by_token:
-            return TextAnswers(numpy.stack(logits), lengths, truncated)
-        return TextAnswers(logits, lengths, truncated, [row[OFFSETS] for row in rows if OFFSETS in row])
+    def answers_of(self, encoded: Encoded, logits: list[numpy.ndarray]) -> TextAnswers:
+        """What is said of texts, by the logits of each of their rows; those of windows are joined."""
+        tokens = [len(row["input_ids"]) for row in encoded.rows]
+        offsets = [row[OFFSETS] for row in encoded.rows if OFFSETS in row]
+        rule, rows = self.facts.rule, encoded.answering
+        if rows is None:
+            return TextAnswers(logits if rule.is_by_token else numpy.stack(logits), tokens, encoded.truncated, offsets)
+        texts = text_numbers(rows)
+        tokens = numpy.bincount(texts, weights=tokens).astype(int).tolist()
+        if not rule.is_by_token:
+            joined_NC = text_logits(numpy.stack(logits), texts, has_several=rule.has_several)
+            return TextAnswers(joined_NC, tokens, encoded.truncated)
+        joined_TSC = [numpy.stack(of_text) for of_text in token_values(logits, rows)]
+        return TextAnswers(joined_TSC, tokens, encoded.truncated, token_values(offsets, rows))
 
     def each(self, rows: Sequence[Ids], logits: numpy.ndarray) -> list[numpy.ndarray]:
         """The logits of each of some rows, of a tagger those of its tokens, without what stands at padding."""
@@ -213,8 +226,8 @@ class TextClassifier:
         return {name: values.get(name, numpy.zeros_like(ids)) for name in self.facts.inputs}
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
-        """Tokenises, and cuts what is too long."""
-        return self.tokens.encode(texts, longest=self.facts.max_length)
+        """Tokenises, and cuts what is too long, or makes windows of it."""
+        return self.tokens.encode(texts, longest=self.facts.max_length, long=self.facts.long)
 
 
 def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine | PlainOnnx":

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import DataCollatorWithPadding
 
 from ..checkpoints import load_classifier
 from ..distillation.losses.soft_targets import binary_logits, soft_target_loss
@@ -14,6 +13,7 @@ from ..records.stage import run_stage
 from ..tasks.rows import encode, load_tokenizer
 from ..tasks.splits import data_parent, evaluated_splits, load_split
 from ..tasks.task import Task
+from ..training.collators import TextCollator
 from ..training.row_logits import row_logits
 from ..training.settings import Precision, trains_in_bf16
 from .set_aside import DividedRows
@@ -57,4 +57,4 @@ def _answers(model: Path, rows: DividedRows, *, max_length: int, precision: Prec
     split = next(iter(evaluated_splits(str(rows.data), rows.task).values()))
     encoded = encode(load_split(str(rows.data), rows.task, split), rows.task, tokenizer, max_length=max_length)
     few = sorted(encoded.remove_columns("labels").to_list(), key=lambda row: row["length"])
-    return row_logits(classifier, few, DataCollatorWithPadding(tokenizer), use_bf16=trains_in_bf16(precision))
+    return row_logits(classifier, few, TextCollator(tokenizer), use_bf16=trains_in_bf16(precision))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..engines.artefacts import get_runtime
-from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken
+from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken, long_texts_of
 from ..engines.plain_config import read_plain_config
 from ..engines.runtime_files import check_hashes
 from ..engines.text_tokens import open_text_tokens
@@ -28,4 +28,4 @@ def check_directory(model: ServedModel, *, max_length: int | None) -> None:
     check_label_names(config, model.directory)
     answer_rule_of(config)
     check_hashes(model.directory, get_runtime(model.runtime))
-    open_text_tokens(model.directory, config, longest=longest)
+    open_text_tokens(model.directory, config, longest=longest, long=long_texts_of(model.directory))

@@ -217,6 +217,7 @@ def metadata_of(
             **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
             **({"tag_scheme": rule.scheme} if rule.is_by_token else {}),
             "max_length": facts.max_length,
+            **({} if facts.long.is_cut else {"long": facts.long.way}),
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },
     }

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model_inputs import IGNORED
+from .joined_answers import Answering
 from .long_texts import check_says_sequences
 from .task import Task
 from .word_pieces import UNSEEN, joined, word_rows
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-# The number of a row's text among those that were encoded, with the first of the row's tokens that answer and the one after the last.
-PIECE = "piece"
+# The column of what each row answers for (see `Answering`), of texts that are read in windows.
+ANSWERING = "answering"
 
 
 def encode_long(
@@ -24,7 +26,7 @@ def encode_long(
     *,
     max_length: int,
 ) -> dict[str, list[Any]]:
-    """Token ids of texts with `labels`; with windows a row for each of a text's, with its `piece`.
+    """Token ids of texts with `labels`; with windows a row for each of a text's, with what it is `answering` for.
 
     Each window has its text's label. The tag of a word stands in the window where the word is most central, and in no other. The first
     row of a text has its `first_pieces`, as places in the whole text.
@@ -48,7 +50,7 @@ def encode_long(
         tokenised = tokenizer(*columns, **whole)
         encoded = {**tokenised, "labels": labels}
     by_token = [name for name in encoded if name != "first_pieces" and (name != "labels" or task.has_tags)]
-    rows: dict[str, list[Any]] = {name: [] for name in (*encoded, *([PIECE] if task.long.has_windows else []))}
+    rows: dict[str, list[Any]] = {name: [] for name in (*encoded, *([ANSWERING] if task.long.has_windows else []))}
     for place, number in enumerate(numbers):
         pieces = task.long.pieces(tokenised.sequence_ids(place), size=max_length)
         for piece in pieces:
@@ -56,14 +58,12 @@ def encode_long(
                 rows[name].append(piece.of(encoded[name][place]))
             if task.has_tags:
                 answered = piece.answered
-                rows["labels"][-1] = [
-                    tag if own in answered else IGNORED for own, tag in enumerate(rows["labels"][-1])
-                ]
+                rows["labels"][-1] = [tag if own in answered else IGNORED for own, tag in enumerate(rows["labels"][-1])]
                 rows["first_pieces"].append([])
             else:
                 rows["labels"].append(encoded["labels"][place])
             if task.long.has_windows:
-                rows[PIECE].append([number, piece.answered.start, piece.answered.stop])
+                rows[ANSWERING].append(piece.answering(number))
         if task.has_tags:
             there = _places(pieces)
             rows["first_pieces"][-len(pieces)] = [there.get(piece, UNSEEN) for piece in encoded["first_pieces"][place]]
@@ -74,3 +74,8 @@ def _places(pieces: Sequence[Any]) -> dict[int, int]:
     """Place of a token in the whole text -> its place among those that are answered."""
     answered = [piece.places[own] for piece in pieces for own in piece.answered]
     return {place: number for number, place in enumerate(answered)}
+
+
+def answering_of(rows: "Dataset") -> list[Answering] | None:
+    """What each of some encoded rows answers for; None where each text has one row."""
+    return rows[ANSWERING][:] if ANSWERING in rows.column_names else None

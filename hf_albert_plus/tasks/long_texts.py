@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..errors import InvalidInput, check_values
+from .joined_answers import Answering
 from .windows import most_central, windows
 
 Way = Literal["cut", "head-tail", "windows"]
@@ -41,6 +42,10 @@ class Piece:
         """The piece's own of one value for each token of the text."""
         return [values[place] for place in self.places]
 
+    def answering(self, text: int) -> Answering:
+        """The text and the tokens that the piece answers for, as a row has them."""
+        return [text, self.answered.start, self.answered.stop]
+
 
 @dataclass(frozen=True)
 class LongTexts:
@@ -65,6 +70,11 @@ class LongTexts:
     def is_cut(self) -> bool:
         """Whether the tokenizer does it by itself."""
         return self.way == "cut"
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether the end of a text is read, whatever is left out before it."""
+        return self.way == "head-tail"
 
     @property
     def has_windows(self) -> bool:

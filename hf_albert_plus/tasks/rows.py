@@ -212,7 +212,7 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
     """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`; rows of tagged words also with
     `first_pieces` (see `encode_words`). Padding is the batch's business.
 
-    Of a task that reads long texts in windows, a text has a row for each of its windows, with its `piece` (see `encode_long`)."""
+    Of a task that reads long texts in windows, a text has a row for each of its windows, with what it is `answering` for (see `encode_long`)."""
 
     def tokenise(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
         columns = [batch[column] for column in task.columns]

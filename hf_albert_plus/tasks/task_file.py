@@ -90,8 +90,23 @@ def read_task(source: str | Path) -> Task | None:
     Raises:
         InvalidInput: a file that describes none.
     """
+    content = _content(source)
+    return None if content is None else task_of(content, where=str(Path(source) / TASK_FILE))
+
+
+def read_long_task(source: str | Path) -> Task | None:
+    """The task that a model directory carries, if long texts are not just cut there.
+
+    Raises:
+        InvalidInput: a file that describes none.
+    """
+    content = _content(source)
+    return None if content is None or "long" not in content else read_task(source)
+
+
+def _content(source: str | Path) -> dict[str, object] | None:
     path = Path(source) / TASK_FILE
     if not path.is_file():
         return None
     content: dict[str, object] = read_json(path, what=TASK_FILE, shape=dict[str, object], repair="make the model again")
-    return task_of(content, where=str(path))
+    return content
