@@ -1,0 +1,189 @@
+"""Training on texts in windows: the rows that are learned, what is fitted on answers to whole texts, and students of other words."""
+
+import json
+from dataclasses import replace
+
+import numpy
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from hf_albert_plus.calibration.settings import CalibrateScoresSettings
+from hf_albert_plus.calibration.stage import calibrate_scores
+from hf_albert_plus.calibration.temperatures import cross_fit
+from hf_albert_plus.cli.app import app
+from hf_albert_plus.distillation.checks import check_task
+from hf_albert_plus.distillation.methods import METHODS
+from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS, task_rows
+from hf_albert_plus.distillation.teachers import with_teacher_logits
+from hf_albert_plus.engines.classifier_config import answer_rule_of
+from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.tasks.choosing import choose_task
+from hf_albert_plus.tasks.data_settings import DataSettings
+from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.joined_answers import text_logits, text_numbers
+from hf_albert_plus.tasks.long_texts import LongTexts
+from hf_albert_plus.tasks.rows import encode
+from hf_albert_plus.tasks.splits import load_split
+from hf_albert_plus.tasks.task_file import read_task, write_task
+from hf_albert_plus.text.letter_tokenizer import letter_tokenizer
+from hf_albert_plus.training.collators import TextCollator
+from hf_albert_plus.training.finetuning import finetune
+from hf_albert_plus.training.label_thresholds import fit_label_thresholds, set_label_thresholds
+from hf_albert_plus.training.row_logits import row_logits
+from hf_albert_plus.training.settings import TrainSettings
+from tests.support.command_line import invoke
+from tests.support.kinds import KINDS, NAMES, make_classifier
+
+SIZE = 12
+SETTINGS = TrainSettings(epochs=1, batch_size=8, learning_rate=1e-3, max_length=SIZE, precision="fp32")
+WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
+WINDOWS = LongTexts("windows")
+
+
+def texts(count):
+    """Of 1 to 40 words."""
+    draw = numpy.random.default_rng(0)
+    return [" ".join(draw.choice(WORDS, size=1 + (7 * number) % 40)) for number in range(count)]
+
+
+def write(path, labels, count=48):
+    """Rows with the labels of their numbers."""
+    rows = [{"text": text, **labels(number)} for number, text in enumerate(texts(count))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("classes") / "mine.jsonl", lambda number: {"label": NAMES[number % 3]})
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    labels = lambda number: {name: (number >> place) & 1 for place, name in enumerate(NAMES)}  # noqa: E731
+    return write(tmp_path_factory.mktemp("several") / "mine.jsonl", labels)
+
+
+def test_each_window_is_a_row_of_the_training(encoder_dir, data, tmp_path, capfd):
+    task = choose_task(data, settings=DataSettings(long="windows"), trains=True)
+    record = finetune(str(encoder_dir), data=data, task=task, output=tmp_path / "model", settings=SETTINGS)
+    tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
+    train = load_split(data, task, "train")
+    rows = encode(train, task, tokenizer, max_length=SIZE)
+    assert record.result["steps"] == -(-len(rows) // SETTINGS.batch_size)
+    assert len(rows) > len(train)
+    assert record.result["data"]["windows"][0] == pytest.approx(len(rows) / len(train), abs=1e-3)
+    assert "they are read in windows" in capfd.readouterr().err
+    carried = read_task(tmp_path / "model")
+    assert (carried.long, carried.max_length) == (WINDOWS, SIZE)
+
+
+def test_thresholds_are_fitted_to_answers_of_texts(several, tokenizer_dir, tmp_path):
+    model = make_classifier(tmp_path, tokenizer_dir, **KINDS["several"])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    task = replace(choose_task(several), long=WINDOWS)
+    rows = encode(load_split(several, task, "train"), task, tokenizer, max_length=SIZE)
+    set_label_thresholds(model, rows, tokenizer=tokenizer, task=task)
+    largest, held = {}, {}
+    for row in rows:
+        number = row["answering"][0]
+        with torch.no_grad():
+            logits = model(torch.tensor([row["input_ids"]])).logits[0].numpy()
+        largest[number] = numpy.maximum(largest.get(number, -numpy.inf), logits)
+        held[number] = row["labels"]
+    probabilities = 1 / (1 + numpy.exp(-numpy.array(list(largest.values()), dtype=numpy.float64)))
+    expected = fit_label_thresholds(probabilities, numpy.array(list(held.values())))
+    assert model.config.label_thresholds == pytest.approx(expected, abs=1e-4)
+
+
+def test_scores_are_calibrated_on_answers_to_texts(data, tokenizer_dir, tmp_path):
+    model = make_classifier(tmp_path / "model", tokenizer_dir, **KINDS["one of three"])
+    task = choose_task(data, settings=DataSettings(long="windows"), model=tmp_path / "model")
+    write_task(tmp_path / "model", task, max_length=SIZE)
+    settings = CalibrateScoresSettings(split="train", folds=3, max_length=SIZE)
+    record = calibrate_scores(
+        tmp_path / "model", data=data, task=task, output=tmp_path / "calibrated", settings=settings
+    )
+    tokenizer, split = AutoTokenizer.from_pretrained(tmp_path / "model"), load_split(data, task, "train")
+    rows = encode(split, task, tokenizer, max_length=SIZE)
+    logits = row_logits(model, rows.to_list(), TextCollator(tokenizer)).numpy()
+    numbers = text_numbers(rows["answering"][:])
+    joined = text_logits(logits, numbers, has_several=False)
+    expected = cross_fit(joined, numpy.array(split["label"][:]), answer_rule_of(model.config), folds=3, seed=42)
+    (found,) = record.result["temperatures"].values()
+    assert record.result["rows"] == len(split) < len(rows)
+    assert found["temperature"] == pytest.approx(expected.temperature, rel=1e-3)
+    assert read_task(tmp_path / "calibrated").long == WINDOWS
+
+
+def test_each_window_has_the_soft_labels_of_its_text(data, tokenizer_dir, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    lines = [json.loads(line) for line in open(data, encoding="utf-8")]
+    for number, row in enumerate(lines):
+        row["said"] = [float(number), -1.5, 3.0]
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in lines), encoding="utf-8")
+    (tmp_path / "validation.jsonl").write_text(file.read_text())
+    file.rename(tmp_path / "train.jsonl")
+    task = replace(
+        choose_task(str(tmp_path), settings=DataSettings(text_column="text", label_column=("label",))), long=WINDOWS
+    )
+    rows = task_rows(str(tmp_path), task, tokenizer, max_length=SIZE, soft_labels="said")
+    assert [row[0] for row in rows[TEACHER_LOGITS]] == text_numbers(rows["answering"][:])
+    assert len(rows) > len(lines)
+
+
+def test_a_teacher_of_other_windows_says_what_it_says_of_the_text(data, tokenizer_dir, tmp_path):
+    """A teacher of the same words answers each window; one of other words the text."""
+    model = make_classifier(tmp_path, tokenizer_dir, **KINDS["one of three"])
+    task = replace(choose_task(data), long=WINDOWS)
+    split, tokenizer = load_split(data, task, "train"), AutoTokenizer.from_pretrained(tmp_path)
+    theirs = encode(split, task, tokenizer, max_length=SIZE)
+    alone = row_logits(model, theirs.to_list(), TextCollator(tokenizer)).numpy()
+    same = with_teacher_logits(theirs, model, theirs, tokenizer, directory=tmp_path / "same", use_bf16=False)
+    numpy.testing.assert_allclose(same[TEACHER_LOGITS], alone, atol=1e-4)
+    letters = encode(split, task, letter_tokenizer(), max_length=SIZE)
+    assert len(letters) > len(theirs)
+    other = with_teacher_logits(letters, model, theirs, tokenizer, directory=tmp_path / "other", use_bf16=False)
+    joined = text_logits(alone, text_numbers(theirs["answering"][:]), has_several=False)
+    numpy.testing.assert_allclose(other[TEACHER_LOGITS], joined[text_numbers(letters["answering"][:])], atol=1e-4)
+
+
+def test_the_command_line_chooses_and_eval_follows(encoder_dir, data, tmp_path):
+    options = ["--data", data, "--epochs", "0.2", "--max-length", str(SIZE), "--precision", "fp32"]
+    made = invoke(app, ["finetune", "--model", str(encoder_dir), *options, "--long", "windows", "--window-overlap", "2", "--out", str(tmp_path / "model")])  # fmt: skip
+    assert made.exit_code == 0, made.output
+    assert read_task(tmp_path / "model").long == LongTexts("windows", 2)
+    said = invoke(app, ["eval", str(tmp_path / "model"), "--data", data, "--json", str(tmp_path / "scores.json")])
+    assert said.exit_code == 0, said.output
+    assert "windows a text" in said.output
+    document = json.loads((tmp_path / "scores.json").read_text())
+    (run,) = document["rows"][0]["runs"]
+    assert (document["max_length"], document["own_task"]["long"]["way"]) == (SIZE, "windows")
+    assert run["windows"]["most"] > run["windows"]["mean"] > 1
+    assert len(run["predictions"]) == document["rows"][0]["examples"]
+    cut = invoke(app, ["eval", str(tmp_path / "model"), "--data", data, "--long", "cut", "--json", str(tmp_path / "cut.json")])  # fmt: skip
+    assert cut.exit_code == 0
+    assert "windows" not in json.loads((tmp_path / "cut.json").read_text())["rows"][0]["runs"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--long", "windows", "--window-overlap", "9"], "at most half of --max-length (12), got 9"),
+        (["--window-overlap", "2"], "add --long windows"),
+        (["--long", "slide"], "one of cut, head-tail, windows, got slide"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_written(encoder_dir, data, tmp_path, options, words):
+    arguments = ["--data", data, "--max-length", str(SIZE), *options, "--out", str(tmp_path / "model")]
+    said = invoke(app, ["finetune", "--model", str(encoder_dir), *arguments])
+    assert said.exit_code != 0
+    assert words in " ".join(said.output.split())
+    assert not (tmp_path / "model").exists()
+
+
+def test_two_towers_do_not_read_windows():
+    with pytest.raises(InvalidInput, match="use --long cut"):
+        check_task(METHODS["twinbert"], replace(get_task("mrpc"), long=WINDOWS), ())
