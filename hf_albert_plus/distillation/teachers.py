@@ -106,9 +106,9 @@ def with_teacher_logits(
     logits = torch.empty(len(teacher_rows), teacher.config.num_labels)
     for part, file in zip(parts, files, strict=True):
         logits[part] = load_file(file)[TEACHER_LOGITS]
-    answering = answering_of(rows), answering_of(teacher_rows)
-    if answering[0] is not None and answering[1] is not None:
-        ours, theirs = map(text_numbers, answering)
+    answering, of_teacher = answering_of(rows), answering_of(teacher_rows)
+    if answering is not None and of_teacher is not None:
+        ours, theirs = text_numbers(answering), text_numbers(of_teacher)
         if ours != theirs:
             has_several = answer_rule_of(teacher.config).has_several
             logits = torch.from_numpy(text_logits(logits.numpy(), theirs, has_several=has_several))[ours]

@@ -100,7 +100,7 @@ class TextTokens:
             not is_whole(of_text, count) or text is not given
             for of_text, count, text, given in zip(pieces, tokens, shortened, texts, strict=True)
         ]
-        rows: list[dict[str, list[Any]]] = [
+        rows: list[Ids] = [
             {name: piece.of(values) for name, values in row.items() if name != SEQUENCES}
             for row, of_text in zip(whole, pieces, strict=True)
             for piece in of_text
@@ -108,9 +108,8 @@ class TextTokens:
         if long.has_windows:
             answering = [piece.answering(number) for number, of_text in enumerate(pieces) for piece in of_text]
             return Encoded(rows, tokens, truncated, answering)
-        for row, each in zip(rows, ends, strict=True):
-            if OFFSETS in row:
-                row[OFFSETS] = each.offsets(row[OFFSETS])
+        if OFFSETS in rows[0]:
+            rows = [{**row, OFFSETS: each.offsets(row[OFFSETS])} for row, each in zip(rows, ends, strict=True)]
         return Encoded(rows, tokens, truncated)
 
 

@@ -48,7 +48,7 @@ def text_logits(logits_WC: Any, texts: Sequence[int], *, has_several: bool) -> n
     return mean
 
 
-def token_values(values: Sequence[Sequence[Any]], rows: Sequence[Answering]) -> list[list[Any]]:
+def token_values(values: Sequence[Any], rows: Sequence[Answering]) -> list[list[Any]]:
     """For each text one value for each of its tokens: the one in the window where the token stands most central.
 
     Args:

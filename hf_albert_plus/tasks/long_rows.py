@@ -48,7 +48,7 @@ def encode_long(
         encoded = word_rows(dict(tokenised), texts, spans, labels)
     else:
         tokenised = tokenizer(*columns, **whole)
-        encoded = {**tokenised, "labels": labels}
+        encoded = {**tokenised, "labels": list(labels)}
     by_token = [name for name in encoded if name != "first_pieces" and (name != "labels" or task.has_tags)]
     rows: dict[str, list[Any]] = {name: [] for name in (*encoded, *([ANSWERING] if task.long.has_windows else []))}
     for place, number in enumerate(numbers):

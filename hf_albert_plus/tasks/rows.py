@@ -216,7 +216,7 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
 
     def tokenise(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
         columns = [batch[column] for column in task.columns]
-        labels = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
+        labels: list[Any] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
         if not task.long.is_cut:
             encoded = encode_long(columns, labels, numbers, task, tokenizer, max_length=max_length)
         elif task.has_tags:
