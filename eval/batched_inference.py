@@ -17,8 +17,9 @@ from hf_albert_plus.eval.tag_scores import word_logits
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.heads import is_tagger
 from hf_albert_plus.machine import physical_cores
-from hf_albert_plus.tasks.joined_answers import Answering, text_logits, text_numbers, token_values
+from hf_albert_plus.tasks.joined_answers import text_logits, text_numbers, token_values
 from hf_albert_plus.tasks.long_rows import ANSWERING
+from hf_albert_plus.tasks.windows import Answering
 
 
 @dataclass(frozen=True)

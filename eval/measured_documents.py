@@ -1,6 +1,6 @@
 """Documents of scores and of latency: frozen dataclasses, and the one place that writes and reads their JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -10,11 +10,11 @@ from pydantic import Field
 from hf_albert_plus.calibration.reliability import Reliability
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.class_scores import ClassScore, Confusions, are_of
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.record import Parent
 from hf_albert_plus.tasks.glue import TASKS, get_task
-from hf_albert_plus.tasks.joined_answers import Answering, windows_a_text
 from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import task_of
 
@@ -99,25 +99,6 @@ class LoadedEnvironment(Environment):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowCount:
-    """In how many windows texts were read: in the mean, and the most."""
-
-    mean: Positive
-    most: PositiveCount
-
-    @classmethod
-    def of(cls, rows: Sequence[Answering] | None) -> "WindowCount | None":
-        """Those of rows, by what each answers for; None where each text has one row."""
-        if rows is None:
-            return None
-        mean, most = windows_a_text(rows)
-        return cls(mean=mean, most=most)
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f}, at most {self.most}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class BatchingPace:
     """How fast a run was with one way to make batches, and the seconds of each of its rounds."""
 
@@ -137,8 +118,7 @@ class ScoredRun:
         predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
         logits: of several labels, a list a row; None of a file of predictions.
         classes, confusions, reliability: of a task of one's own, where it has them.
-        average_layers: that a row of text ran, of a graph with exits.
-        windows: of a text, where long ones are read in several.
+        average_layers, windows: that a text ran and was read in, of a graph with exits and where long texts are read in several.
     """
 
     directory: PathText
@@ -247,8 +227,7 @@ class Cell(Percentiles):
         rounds: samples in ms of each round.
         flops: of a batch; None of traffic, as `gops_per_s` and `attained`.
         attained: share of the ceiling; None where there is none.
-        mean_batch: sentences that the server scenario answered together.
-        kept_up: whether the server scenario answered as fast as sentences came.
+        mean_batch, kept_up: sentences that the server scenario answered together, and whether it did as fast as they came.
     """
 
     items_per_s: Positive
@@ -277,11 +256,9 @@ class TimedRow:
 
     Attributes:
         effective_parameters: parameters of the model that computes the same with nothing shared.
-        load_ms: to open it from cold files in a process of its own.
-        load_mb: that opening it adds once the libraries are imported.
+        load_ms, load_mb: to open it from cold files in a process of its own, and what that adds once the libraries are imported.
         peak_rss_mb: of the whole process.
-        loads: load -> its timings.
-        windows: of a text of the traffic, where long ones are read in several.
+        loads, windows: load -> its timings; and windows of a text of the traffic, where long ones are read in several.
     """
 
     label: str

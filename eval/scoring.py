@@ -24,7 +24,6 @@ from hf_albert_plus.eval.measured_documents import (
     ScoredRow,
     ScoredRun,
     Scores,
-    WindowCount,
     to_json,
 )
 from hf_albert_plus.eval.metrics import comparable, compute_metrics
@@ -33,6 +32,7 @@ from hf_albert_plus.eval.resampling import Sample, intervals
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.heads import answers, architecture_of
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.model_inputs import longest_input

@@ -27,9 +27,10 @@ from hf_albert_plus.eval.latency.timing import (
     take_turns,
     warm,
 )
-from hf_albert_plus.eval.measured_documents import Cell, WindowCount
+from hf_albert_plus.eval.measured_documents import Cell
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.tasks.joined_answers import rows_of_texts, text_numbers
 from hf_albert_plus.tasks.long_rows import answering_of
 from hf_albert_plus.tasks.row_texts import texts_of

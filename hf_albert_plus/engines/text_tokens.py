@@ -13,8 +13,8 @@ from typing import Any
 from ..errors import need
 from ..heads import is_tagger
 from ..model_inputs import input_names
-from ..tasks.joined_answers import Answering
 from ..tasks.long_texts import CUT, MOST_WINDOWS, LongTexts, check_says_sequences, is_whole
+from ..tasks.windows import Answering
 from .padding import OFFSETS, Ids, Padding
 from .text_answers import Text
 
@@ -108,7 +108,7 @@ class TextTokens:
         if long.has_windows:
             answering = [piece.answering(number) for number, of_text in enumerate(pieces) for piece in of_text]
             return Encoded(rows, tokens, truncated, answering)
-        if OFFSETS in rows[0]:
+        if rows and OFFSETS in rows[0]:
             rows = [{**row, OFFSETS: each.offsets(row[OFFSETS])} for row, each in zip(rows, ends, strict=True)]
         return Encoded(rows, tokens, truncated)
 

@@ -42,7 +42,7 @@ def _chosen(data: str, *, name: str | None, settings: DataSettings, model: str |
     named = None if name is None else named_task(name)
     of_model = None if model is None else read_task(model)
     if named is not None and named.benchmark:
-        return _of_benchmark(_as_trained(named, of_model), settings)
+        return _of_benchmark(as_trained(named, of_model), settings)
     carried = named or of_model
     if carried is not None and carried.benchmark and (settings.names_columns or Path(data).is_file()):
         carried = None
@@ -82,7 +82,7 @@ def _of_benchmark(task: Task, settings: DataSettings) -> Task:
     return task.measured_by(settings.measure)
 
 
-def _as_trained(task: Task, of_model: Task | None) -> Task:
+def as_trained(task: Task, of_model: Task | None) -> Task:
     """A benchmark's task that is named, with long texts as a model of it reads them, where it does not just cut them."""
     if of_model is None or of_model.long.is_cut or of_model.name not in (task.name, task.trained_as):
         return task

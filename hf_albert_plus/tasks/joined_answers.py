@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy
 
-# Of a row: the number of its text, the first of its tokens that answers for the text, and the one after the last. The rows of a text stand
-# together, in their order.
-Answering = Sequence[int]
+from .windows import Answering
 
 
 def text_numbers(rows: Sequence[Answering]) -> list[int]:

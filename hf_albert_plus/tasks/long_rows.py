@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model_inputs import IGNORED
-from .joined_answers import Answering
 from .long_texts import check_says_sequences
 from .task import Task
+from .windows import Answering
 from .word_pieces import UNSEEN, joined, word_rows
 
 if TYPE_CHECKING:

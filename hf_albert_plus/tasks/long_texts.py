@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..errors import InvalidInput, check_values
-from .joined_answers import Answering
-from .windows import most_central, windows
+from .windows import Answering, most_central, windows
 
 Way = Literal["cut", "head-tail", "windows"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -131,7 +130,7 @@ class LongTexts:
         """Windows of a body, each between what stands before and after it."""
         wanted = room // _SHARED if self.overlap is None else self.overlap
         spans = windows(len(body), size=room, overlap=min(wanted, room // 2))[:MOST_WINDOWS]
-        answering = most_central(spans).tolist()
+        answering = most_central(spans)
         pieces = []
         for number, span in enumerate(spans):
             places = [*before, *body[span.start : span.stop], *after]

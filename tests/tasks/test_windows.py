@@ -37,7 +37,7 @@ def test_the_most_central_window_by_hand() -> None:
     spans = windows(9, size=6, overlap=4)
     assert spans == [range(6), range(2, 8), range(3, 9)]
     #                                    3: 2 beside it in the first, 1 in the second
-    assert most_central(spans).tolist() == [0, 0, 0, 0, 1, 1, 2, 2, 2]
+    assert most_central(spans) == [0, 0, 0, 0, 1, 1, 2, 2, 2]
 
 
 def test_the_most_central_window_by_brute_force() -> None:
