@@ -91,7 +91,7 @@ class TextTokens:
 
     def _in_pieces(self, texts: Sequence[Text], *, longest: int, long: LongTexts) -> Encoded:
         most = characters_read(longest, long)
-        ends = [] if long.has_windows else [Ends.of(text, most) for text in texts]
+        ends = [] if long.has_windows else [_Ends.of(text, most) for text in texts]
         shortened = [each.text for each in ends] or [_shortened(text, most) for text in texts]
         whole = self.whole(shortened)
         tokens = [len(row["input_ids"]) for row in whole]
@@ -121,7 +121,7 @@ def _shortened(text: Text, characters: int) -> Text:
 
 
 @dataclass(frozen=True)
-class Ends:
+class _Ends:
     """The beginning and the end of a text, or of each of a pair, without a middle that could not matter; the very same one where it has
     none.
 
@@ -135,7 +135,7 @@ class Ends:
     left_out: int
 
     @classmethod
-    def of(cls, text: Text, characters: int) -> "Ends":
+    def of(cls, text: Text, characters: int) -> "_Ends":
         """Those of so many characters each."""
         if isinstance(text, str):
             left_out = max(0, len(text) - 2 * characters)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model_inputs import IGNORED
-from .long_texts import check_says_sequences
+from .long_texts import Piece, check_says_sequences
 from .task import Task
 from .windows import Answering
 from .word_pieces import UNSEEN, joined, word_rows
@@ -57,8 +57,8 @@ def encode_long(
             for name in by_token:
                 rows[name].append(piece.of(encoded[name][place]))
             if task.has_tags:
-                answered = piece.answered
-                rows["labels"][-1] = [tag if own in answered else IGNORED for own, tag in enumerate(rows["labels"][-1])]
+                of_piece = enumerate(rows["labels"].pop())
+                rows["labels"].append([tag if own in piece.answered else IGNORED for own, tag in of_piece])
                 rows["first_pieces"].append([])
             else:
                 rows["labels"].append(encoded["labels"][place])
@@ -66,11 +66,11 @@ def encode_long(
                 rows[ANSWERING].append(piece.answering(number))
         if task.has_tags:
             there = _places(pieces)
-            rows["first_pieces"][-len(pieces)] = [there.get(piece, UNSEEN) for piece in encoded["first_pieces"][place]]
+            rows["first_pieces"][-len(pieces)] = [there.get(first, UNSEEN) for first in encoded["first_pieces"][place]]
     return rows
 
 
-def _places(pieces: Sequence[Any]) -> dict[int, int]:
+def _places(pieces: Sequence[Piece]) -> dict[int, int]:
     """Place of a token in the whole text -> its place among those that are answered."""
     answered = [piece.places[own] for piece in pieces for own in piece.answered]
     return {place: number for number, place in enumerate(answered)}

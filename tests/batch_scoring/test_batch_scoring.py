@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 
 import numpy
 import pyarrow
@@ -14,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hf_albert_plus.batch_scoring import distribution, line_rows, parquet_rows, stage
+from hf_albert_plus.batch_scoring import line_rows, parquet_rows, stage
 from hf_albert_plus.batch_scoring import line_rows as lines
 from hf_albert_plus.batch_scoring import worker as reading
 from hf_albert_plus.batch_scoring.distribution import WorkerPool
@@ -27,6 +26,7 @@ from hf_albert_plus.records.outputs import OutputLock
 from tests.support import kinds, taggers
 from tests.support.command_line import invoke
 from tests.support.kinds import KINDS, make_classifier
+from tests.support.scored_here import score_in_this_process
 from tests.support.taggers import make_tagger
 
 WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
@@ -47,15 +47,7 @@ ODD = [
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
-    """Parts are scored one after the other in this process."""
-
-    def score_parts(parts, job, pool):
-        scorer = distribution.PartScorer(job, cores=1)
-        for part in parts:
-            yield from distribution.outcomes([scorer({"part": [distribution.as_item(part)["part"]]})])
-
-    monkeypatch.setattr(stage, "cluster", lambda pool: nullcontext(pool))
-    monkeypatch.setattr(stage, "score_parts", score_parts)
+    score_in_this_process(monkeypatch)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Long texts get one answer, whoever asks: scoring, every engine, batch scoring, the server's routes; against transformers' own model by hand."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy
@@ -10,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
-from hf_albert_plus.batch_scoring import distribution, stage
+from hf_albert_plus.batch_scoring import stage
 from hf_albert_plus.batch_scoring.distribution import WorkerPool
 from hf_albert_plus.batch_scoring.settings import ScoreSettings
 from hf_albert_plus.engines.engine import Engine
@@ -33,6 +32,7 @@ from hf_albert_plus.tasks.task_file import write_task
 from hf_albert_plus.tasks.windows import windows
 from tests.support.kinds import CLOSE, KINDS, NAMES, make_classifier
 from tests.support.local_server import Running
+from tests.support.scored_here import score_in_this_process
 from tests.support.taggers import TAGS, make_tagger
 
 SIZE = 16
@@ -81,25 +81,13 @@ def long_model(request, tokenizer_dir, tmp_path_factory):
     return directory, task, request.param
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Parts are scored one after the other in this process."""
-
-    def score_parts(parts, job, pool):
-        scorer = distribution.PartScorer(job, cores=1)
-        for part in parts:
-            yield from distribution.outcomes([scorer({"part": [distribution.as_item(part)["part"]]})])
-
-    monkeypatch.setattr(stage, "cluster", lambda pool: nullcontext(pool))
-    monkeypatch.setattr(stage, "score_parts", score_parts)
-
-
 def serve(model, **settings):
     chosen = ServeSettings(cores=1, **settings)
     return Running(Catalogue({"it": {1: QueuedClassifier(model, "torch", chosen)}}), chosen, Gate())
 
 
-def test_everything_that_asks_says_the_same(long_model, tmp_path, in_process):
+def test_everything_that_asks_says_the_same(long_model, tmp_path, monkeypatch):
+    score_in_this_process(monkeypatch)
     directory, task, kind = long_model
     expected = by_hand(directory, TEXTS, kind)
     assert numpy.abs(expected[0] - expected[1]).max() > 0.1
