@@ -12,12 +12,18 @@ from transformers import AutoTokenizer
 from hf_albert_plus.calibration.settings import CalibrateScoresSettings
 from hf_albert_plus.calibration.stage import calibrate_scores
 from hf_albert_plus.calibration.temperatures import cross_fit
+from hf_albert_plus.compression.exits.stage import exit_logits
+from hf_albert_plus.compression.pruning import prune
+from hf_albert_plus.compression.settings import PruneSettings
 from hf_albert_plus.distillation.checks import check_task
 from hf_albert_plus.distillation.methods import METHODS
 from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS, task_rows
+from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
+from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.distillation.teachers import with_teacher_logits
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusForTokenClassification
 from hf_albert_plus.tasks.choosing import choose_task
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.glue import get_task
@@ -34,6 +40,8 @@ from hf_albert_plus.training.row_logits import row_logits
 from hf_albert_plus.training.settings import TrainSettings
 from tests.support.command_line import invoke
 from tests.support.kinds import KINDS, NAMES, make_classifier
+from tests.support.small_models import randomise, small_config
+from tests.support.tagged import tagged_sentences, write_tagged
 
 SIZE = 12
 SETTINGS = TrainSettings(epochs=1, batch_size=8, learning_rate=1e-3, max_length=SIZE, precision="fp32")
@@ -196,3 +204,38 @@ def test_what_cannot_be_is_refused_and_nothing_written(encoder_dir, data, tmp_pa
 def test_two_towers_do_not_read_windows():
     with pytest.raises(InvalidInput, match="use --long cut"):
         check_task(METHODS["twinbert"], replace(get_task("mrpc"), long=WINDOWS), ())
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    sentences = tagged_sentences(40)
+    joined = [(one[0] + two[0] + three[0], one[1] + two[1] + three[1]) for one, two, three in zip(sentences, sentences[1:], sentences[2:], strict=False)]  # fmt: skip
+    return str(write_tagged(tmp_path_factory.mktemp("tagged") / "my.jsonl", joined))
+
+
+@pytest.mark.parametrize("kind", ["classes", "tags"])
+def test_pruning_and_distillation_read_the_same_windows(data, tagged, tokenizer_dir, tmp_path, kind):
+    source = data if kind == "classes" else tagged
+    task = choose_task(source, settings=DataSettings(long="windows"), trains=True)
+    model, tokenizer = tmp_path / "model", AutoTokenizer.from_pretrained(tokenizer_dir)
+    names = {"id2label": dict(enumerate(task.labels)), "label2id": {name: i for i, name in enumerate(task.labels)}}
+    made = AlbertPlusForTokenClassification if kind == "tags" else AlbertPlusForSequenceClassification
+    randomise(made(small_config(vocab_size=len(tokenizer), **names))).save_pretrained(model)
+    tokenizer.save_pretrained(model)
+    rows = len(encode(load_split(source, task, "train"), task, tokenizer, max_length=SIZE))
+    settings = PruneSettings(epochs=0.2, batch_size=8, max_length=SIZE, heads=0.25, columns=0.5, multiple_of=8, examples=16, depth=2, precision="fp32")  # fmt: skip
+    prune(str(model), data=source, task=task, output=tmp_path / "pruned", settings=settings)
+    assert read_task(tmp_path / "pruned").long == WINDOWS
+    quick, method = replace(SETTINGS, epochs=1), DistilSettings("kd-hidden", StudentSettings("half"), epochs=1.0, learning_rate=1e-3)  # fmt: skip
+    record = distill(str(model), data=source, task=task, output=tmp_path / "student", settings=quick, method=method)
+    assert rows > len(load_split(source, task, "train"))
+    assert [phase["steps"] for phase in record.result["phases"].values()] == [-(-rows // 8)]
+    assert (read_task(tmp_path / "student").long, read_task(tmp_path / "student").max_length) == (WINDOWS, SIZE)
+
+
+def test_exits_say_something_of_each_window(data, tokenizer_dir):
+    tokenizer, task = AutoTokenizer.from_pretrained(tokenizer_dir), replace(choose_task(data), long=WINDOWS)
+    rows = encode(load_split(data, task, "train"), task, tokenizer, max_length=SIZE)
+    model = randomise(AlbertPlusForSequenceClassification(small_config(vocab_size=len(tokenizer), num_labels=3, exit_layers=[2])))  # fmt: skip
+    logits_JBC = exit_logits(model, rows.remove_columns(["labels", "length"]), tokenizer, 8)
+    assert logits_JBC.shape == (2, len(rows), 3)
