@@ -189,7 +189,7 @@ def _scored_run(
             for way, taken in seconds.items()
         ],
         model_sha256=model_hash(target.directory, target.runtime),
-        architecture_sha256=architecture_hash(engine),
+        architecture_sha256=architecture_hash(engine.config),
         predictions=as_numbers(predicted, task),
         logits=None if logits is None else logits.tolist(),
         **details_of(predicted, labels, task, probabilities=probabilities_of(outputs.logits, task, rule=rule)),
@@ -346,7 +346,7 @@ def check_labels(engine: Engine, task: Task) -> None:
         )
 
 
-def architecture_hash(engine: Engine) -> str:
+def architecture_hash(config: Any) -> str:
     """Hash of the config fields that decide the computation, labels left out: the models of several tasks that share
     one are timed once."""
     ignored = {
@@ -359,5 +359,5 @@ def architecture_hash(engine: Engine) -> str:
         "transformers_version",
         "dtype",
     }
-    fields = {name: value for name, value in engine.config.to_dict().items() if name not in ignored}
+    fields = {name: value for name, value in config.to_dict().items() if name not in ignored}
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()

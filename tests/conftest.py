@@ -143,6 +143,20 @@ def exported_dir(made_once, classifier_dir) -> Path:
 
 
 @pytest.fixture(scope="session")
+def vectors_dir(made_once, encoder_dir) -> Path:
+    """The encoder with ONNX exports that give the vectors of texts, of length 1."""
+    from hf_albert_plus.export.settings import ExportSettings
+    from hf_albert_plus.export.stage import export
+
+    settings = ExportSettings(pooling="mean", normalize=True)
+
+    def make(folder: Path) -> None:
+        export(encoder_dir, to=["onnx", "onnx-int8"], output=folder / "vectors", settings=settings)
+
+    return made_once("vectors", make) / "vectors"
+
+
+@pytest.fixture(scope="session")
 def teachers(made_once, encoder_dir, data_dir):
     """Classifiers of three tasks, task -> directory."""
     from hf_albert_plus.tasks.glue import get_task

@@ -172,11 +172,12 @@ def bench_targets(
                 directory=str(target.directory),
                 parameters=arithmetic[target.label].parameters,
                 effective_parameters=arithmetic[target.label].effective_parameters,
+                sequence_flops=arithmetic[target.label].sequence_flops,
                 published_training_speedup=published_training_speedup(engines[target.label].config),
                 file_bytes=sum(path.stat().st_size for path in weight_files(engines[target.label].file)),
                 **vars(costs[target.label]),
                 model_sha256=model_hash(target.directory, target.runtime),
-                architecture_sha256=architecture_hash(engines[target.label]),
+                architecture_sha256=architecture_hash(engines[target.label].config),
                 loads=cells[target.label],
                 windows=clients[target.label].windows if clients else None,
             )

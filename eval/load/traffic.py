@@ -4,6 +4,7 @@ Single stream: one sentence at a time, the next as soon as one is answered. Offl
 Server: they arrive by a Poisson process whether or not the last was answered; what waits is answered together.
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET
-from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.batching import pad_rows, run_batches
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.text_answers import Text
-from hf_albert_plus.eval.batched_inference import Batching, predict
+from hf_albert_plus.eval.batched_inference import Batching
 from hf_albert_plus.eval.latency.timing import (
     Player,
     Timings,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 Scenario = Literal["single-stream", "offline", "server"]
 SCENARIOS: tuple[Scenario, ...] = ("single-stream", "offline", "server")
+# What a pass keeps: of an encoder's hidden states a file would have gigabytes.
+_ANSWERS = ("logits", "sentence_embedding")
 _SERVER_ROUNDS = 6
 _OFFLINE_ROUNDS = 6
 
@@ -63,6 +66,24 @@ class Traffic:
         """A sentence, or a pair of them."""
         ((first, *second),) = texts_of(self.rows.select([number]), self.task)
         return (first, second[0]) if second else first
+
+    @property
+    def path(self) -> str:
+        """The route of a server that answers them."""
+        return "/tag" if self.task.has_tags else "/classify"
+
+    def request(self, numbers: Sequence[int]) -> bytes:
+        """What that route is asked for some sentences, those that are too long to be cut."""
+        if self.task.has_tags:
+            inputs: list[Any] = [{"words": words} for words in self.rows.select(numbers)[self.task.columns[0]]]
+        else:
+            inputs = [as_asked(self.text(number)) for number in numbers]
+        return json.dumps({"inputs": inputs, "truncate": True}).encode()
+
+
+def as_asked(text: Text) -> str | dict[str, str]:
+    """A text or a pair as requests carry them."""
+    return text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
 
 
 class Client:
@@ -94,6 +115,11 @@ class Client:
         """One batch of rows, by their numbers."""
         return self.engine(**pad_rows([self.rows[number] for number in numbers], self.tokenizer))
 
+    def answer_all(self, engine: Engine, batches: list[list[int]], *, streams: int) -> None:
+        """Batches of sentences on the target's engine, as it is opened for so many of them at a time."""
+        pad = partial(pad_rows, tokenizer=self.tokenizer)
+        run_batches(engine, self.rows, batches, pad=pad, streams=streams, kept=_ANSWERS, description=None)
+
     def answer_longest(self) -> object:
         return self.answer([self.longest])
 
@@ -123,7 +149,7 @@ def time_offline(
 
     def run_pass(label: str) -> None:
         (engine, streams), client = loaded[label], clients[label]
-        predict(engine, client.rows, client.tokenizer, plans[label], streams=streams, description=None)
+        client.answer_all(engine, plans[label], streams=streams)
 
     warm_up = {label: warm(partial(run_pass, label), seconds=0) for label in clients}
     slowest = max(of_label.call_ms for of_label in warm_up.values())

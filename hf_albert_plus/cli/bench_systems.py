@@ -123,7 +123,8 @@ def bench_serve(
     memory = document["memory_mb"]
     notes.print(f"ready after {document['ready_s']} s, {memory or 'unknown'} MB", markup=False)
     if document["label_agreement"] is not None:
-        notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
+        what = "tags" if on.task.has_tags else "label"
+        notes.print(f"same {what} as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
 
 
 @with_settings

@@ -174,9 +174,10 @@ class Layers:
 
 
 def layers_of(student: Any, teacher: Any) -> Layers:
-    """The layers of a student's and a teacher's config."""
+    """The layers of a student's and a teacher's config; layers of another architecture than ours share nothing."""
     depth = student.num_hidden_layers
-    shared = min(len(set(student.attention_map)), len(set(student.ffn_map))) < depth
+    maps = [getattr(student, name, range(depth)) for name in ("attention_map", "ffn_map")]
+    shared = min(len(set(blocks)) for blocks in maps) < depth
     return Layers(student=depth, teacher=teacher.num_hidden_layers, shared=shared)
 
 

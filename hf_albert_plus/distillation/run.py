@@ -27,7 +27,7 @@ from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import TrainingResult, train
 from ..training.units import Units
 from ..weight_files import from_pretrained
-from .distiller import DistillationTrainer, Distiller, projections_of, stored_once
+from .distiller import Distiller, DistillerTrainer, projections_of, stored_once
 from .dual_training.dual_teacher import DualDistiller
 from .dual_training.segmentation import DualCollator, word_rows
 from .materials import Materials
@@ -215,7 +215,7 @@ class MethodRun:
             collator=collator,
             settings=replace(self.settings, epochs=phase.epochs, learning_rate=phase.learning_rate),
             description=f"{self.method.name} {phase.name}",
-            trainer_class=DistillationTrainer,
+            trainer_class=DistillerTrainer,
             checkpoint_seconds=self.checkpoint_seconds,
             checkpoints=checkpoints,
             keep_columns=True,

@@ -18,7 +18,8 @@ class Batch:
         student, teacher: what each computed; the teacher is None where only its `teacher_logits` are read, or nothing.
         teacher_logits: `[B, C]`, `[B, S, C]` of tags, or `[B, S, V]` of a masked language model.
         mask_BS: 1 at real tokens.
-        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere; None where there are none.
+        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere and -1 at words without a tag; None where
+            there are none.
         layers: the teacher's layer, from 1, for each of the student's.
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
         depths: the layers, from 1, that the student's exits and its classifier follow.
@@ -40,8 +41,8 @@ class Batch:
     orders_B: torch.Tensor | None = None
 
     def classes(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the tokens that
-        have one: neither padding nor later pieces of words."""
+        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the first pieces of
+        words: neither padding nor later pieces."""
         if logits.dim() == 3:
             return logits[self.labels != IGNORED]
         return losses.binary_logits(logits) if self.has_several_labels else logits
@@ -94,7 +95,9 @@ class Labels(Term):
     def loss(self, batch: Batch) -> torch.Tensor:
         if batch.labelled_B is None:
             return batch.student.output.loss
-        return losses.label_loss(batch.student.logits[batch.labelled_B], batch.labels[batch.labelled_B])
+        logits = batch.student.logits
+        has_label = batch.labels >= 0 if logits.dim() == 3 else batch.labelled_B
+        return losses.label_loss(logits[has_label], batch.labels[has_label])
 
 
 @dataclass(frozen=True)

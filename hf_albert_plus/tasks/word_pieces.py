@@ -9,6 +9,8 @@ from ..model_inputs import IGNORED
 Span = tuple[int, int]
 # Of a word without a piece: beyond the longest input, or of characters that the tokenizer drops.
 UNSEEN = -1
+# The label of a word whose tag nobody knows: it counts where a teacher answers, and no loss of labels reads it.
+UNTAGGED = -1
 
 
 def joined(words: Sequence[str]) -> tuple[str, list[Span]]:
@@ -47,7 +49,7 @@ def encode_words(
     """Token ids of sentences, with `labels`, the tag at the first piece of each word and -100 elsewhere, and `first_pieces`.
 
     Args:
-        tags: of every word; none of rows without any.
+        tags: of every word; none of rows without any, whose words are `UNTAGGED`.
 
     Raises:
         InvalidInput: a tokenizer that does not say which characters its pieces are of.
@@ -74,7 +76,7 @@ def word_rows(
     encoded["labels"] = []
     for ids, pieces, of_row in zip(encoded["input_ids"], encoded["first_pieces"], tags, strict=True):
         labels = [IGNORED] * len(ids)
-        for piece, tag in zip(pieces, of_row, strict=False):
+        for piece, tag in zip(pieces, of_row or [UNTAGGED] * len(pieces), strict=True):
             if piece != UNSEEN:
                 labels[piece] = tag
         encoded["labels"].append(labels)

@@ -26,8 +26,9 @@ from hf_albert_plus.records.outputs import OutputLock
 from tests.support import kinds, taggers
 from tests.support.command_line import invoke
 from tests.support.kinds import KINDS, make_classifier
-from tests.support.scored_here import score_in_this_process
 from tests.support.taggers import make_tagger
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(7) for length in range(7)]
@@ -43,11 +44,6 @@ ODD = [
     "gut, schön, 好 🎬",
     "",
 ]
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch):
-    score_in_this_process(monkeypatch)
 
 
 @pytest.fixture
@@ -331,7 +327,7 @@ def test_logits_are_the_engines_own(run, tmp_path, exported_dir):
     logits = numpy.asarray(found["logits"].to_pylist(), dtype=numpy.float32)
     for first in range(0, len(TEXTS), 10):
         part = slice(first, first + 10)
-        assert (logits[part] == classifier.answer(TEXTS[part]).logits).all()
+        assert (logits[part] == classifier.answer(TEXTS[part]).values).all()
     run("in.txt", output="without", part_rows=10)
     without = pq.read_table(tmp_path / "without" / "scores")
     assert found.drop_columns(["logits"]).equals(without)
@@ -418,7 +414,7 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         ([], {}, ["--input must name at least one file"]),
         (["in.txt"], {"runtime": "onx"}, ["'onx'", "did you mean 'onnx'"]),
         (["in.txt"], {"runtime": "openvino"}, ["openvino/openvino_model.xml", "albert-plus export"]),
-        (["in.txt"], {"max_length": 65}, ["--max-length must not exceed the 64 positions", "use --max-length 64"]),
+        (["in.txt"], {"max_length": 65}, ["--max-length must be from 1 to the 64 positions", "use --max-length 64"]),
         (["in.txt"], {"max_length": 3}, ["--max-length must be at least 4"]),
         (["in.txt"], {"part_rows": 0}, ["--part-rows must be at least 1"]),
         (["in.txt"], {"token_budget": 0}, ["--token-budget must be at least 1"]),
@@ -657,7 +653,7 @@ def test_a_taggers_rows_have_words_tags_and_entities(tokenizer_dir, run, tmp_pat
     ("settings", "said"),
     [
         ({"logits": True}, "--logits is for classifiers of texts"),
-        ({"keep": ("text=tags",)}, "'tags', which a tagger writes"),
+        ({"keep": ("text=tags",)}, "got 'tags'; call it otherwise: --keep text=OTHER"),
     ],
 )
 def test_what_a_tagger_cannot_write_is_refused(tokenizer_dir, run, tmp_path, settings, said):

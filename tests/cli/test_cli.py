@@ -36,6 +36,7 @@ VERBS = [
     "bench passes",
     "bench self-check",
     "bench cuda",
+    "bench gpu",
     "bench pretrain",
     "tokenizer train",
     "tokenizer import",

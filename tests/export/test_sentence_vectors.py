@@ -9,9 +9,10 @@ from transformers import AutoModel, AutoTokenizer
 from hf_albert_plus.conversion.sentence_encoders import trained_pooling
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.parity import onnx_runner
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
-from hf_albert_plus.export.sentence_vectors import SentenceEncoder, write_modules
+from hf_albert_plus.export.sentence_vectors import write_modules
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.heads import albert_plus_class

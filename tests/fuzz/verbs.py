@@ -76,6 +76,7 @@ VERBS: dict[str, list[str]] = {
     "bench peers": ["{in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
     "bench passes": ["{in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
     "bench self-check": ["{in}/exported:onnx --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
+    "bench gpu": ["--device cpu --small --plan --out out"],
     "bench cuda": ["{in}/exported --shapes 1x8 --seconds 0.01 --json result.json"],
     "report": ["--scores {in}/scores-carded.json --bench {in}/latency-carded.json --out out"],
     "card": ["carded", "carded --scores {in}/scores-carded.json --bench {in}/latency-carded.json", "carded --check"],

@@ -1,6 +1,7 @@
 """Long texts get one answer, whoever asks: scoring, every engine, batch scoring, the server's routes; against transformers' own model by hand."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy
@@ -21,8 +22,8 @@ from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from hf_albert_plus.tasks.long_texts import LongTexts
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
@@ -32,7 +33,7 @@ from hf_albert_plus.tasks.task_file import write_task
 from hf_albert_plus.tasks.windows import windows
 from tests.support.kinds import CLOSE, KINDS, NAMES, make_classifier
 from tests.support.local_server import Running
-from tests.support.scored_here import score_in_this_process
+from tests.support.parts import answer_parts_here
 from tests.support.taggers import TAGS, make_tagger
 
 SIZE = 16
@@ -83,18 +84,19 @@ def long_model(request, tokenizer_dir, tmp_path_factory):
 
 def serve(model, **settings):
     chosen = ServeSettings(cores=1, **settings)
-    return Running(Catalogue({"it": {1: QueuedClassifier(model, "torch", chosen)}}), chosen, Gate())
+    return Running(Catalogue({"it": {1: QueuedModel(model, "torch", chosen)}}), chosen, Gate())
 
 
 def test_everything_that_asks_says_the_same(long_model, tmp_path, monkeypatch):
-    score_in_this_process(monkeypatch)
+    monkeypatch.setattr(stage, "cluster", lambda pool: nullcontext(pool))
+    monkeypatch.setattr(stage, "score_parts", answer_parts_here)
     directory, task, kind = long_model
     expected = by_hand(directory, TEXTS, kind)
     assert numpy.abs(expected[0] - expected[1]).max() > 0.1
     # The engine by itself.
     classifier = TextClassifier(directory, "torch", cores=1, max_length=None)
     answers = classifier.answer(TEXTS)
-    numpy.testing.assert_allclose(answers.logits, expected, atol=CLOSE, rtol=1e-4)
+    numpy.testing.assert_allclose(answers.values, expected, atol=CLOSE, rtol=1e-4)
     assert answers.truncated == [False] * 4
     assert answers.tokens[0] > 2 * SIZE > answers.tokens[1]
     # Scoring, on rows of data.
@@ -155,7 +157,7 @@ def test_every_engine_joins(tokenizer_dir, tmp_path):
     for runtime in ("torch", "onnx"):
         found = TextClassifier(tmp_path / "exported", runtime, cores=1, max_length=None)
         assert found.facts.max_length == SIZE
-        numpy.testing.assert_allclose(found.answer(TEXTS).logits, expected, atol=CLOSE, rtol=1e-4)
+        numpy.testing.assert_allclose(found.answer(TEXTS).values, expected, atol=CLOSE, rtol=1e-4)
 
 
 def test_short_texts_and_models_without_the_setting_are_as_before(tokenizer_dir, tmp_path):
@@ -167,7 +169,7 @@ def test_short_texts_and_models_without_the_setting_are_as_before(tokenizer_dir,
         for way in ("cut", "windows", "head-tail", "bare")
     }
     for each in answers.values():
-        assert (each.logits == answers["bare"].logits).all()
+        assert (each.values == answers["bare"].values).all()
         assert (each.tokens, each.truncated) == (answers["bare"].tokens, [False, False])
     # What is cut takes all positions unless told otherwise, as it always did.
     bare, cut = (TextClassifier(tmp_path / way, "torch", cores=1, max_length=None) for way in ("bare", "cut"))
@@ -186,14 +188,14 @@ def test_the_beginning_and_the_end_of_a_text_decide(tokenizer_dir, tmp_path):
     with torch.no_grad():
         expected = model(torch.tensor([row])).logits.numpy()
     answers = classifier.answer([LONG])
-    numpy.testing.assert_allclose(answers.logits, expected, atol=CLOSE, rtol=1e-4)
+    numpy.testing.assert_allclose(answers.values, expected, atol=CLOSE, rtol=1e-4)
     assert (answers.tokens, answers.truncated) == ([SIZE], [True])
     # A text of a megabyte is not tokenised whole, and its end is read all the same.
     huge = classifier.answer([f"{' '.join(WORDS[:4])} {'film ' * 200_000}{LONG}"])
     beginning = tokenizer(" ".join(WORDS[:4]), add_special_tokens=False)["input_ids"][:4]
     with torch.no_grad():
         expected = model(torch.tensor([[row[0], *beginning, *row[5:]]])).logits.numpy()
-    numpy.testing.assert_allclose(huge.logits, expected, atol=CLOSE, rtol=1e-4)
+    numpy.testing.assert_allclose(huge.values, expected, atol=CLOSE, rtol=1e-4)
     running = serve(tmp_path)
     try:
         status, content = running.classify(inputs=LONG)
@@ -241,7 +243,7 @@ def test_pairs_are_windows_of_the_second_text(tokenizer_dir, tmp_path):
             ids, types = torch.tensor([head + tail]), torch.tensor([[0] * len(head) + [1] * len(tail)])
             logits.append(model.eval()(ids, token_type_ids=types).logits[0].numpy())
     found = classifier.answer([("a film", LONG), ("a film", "no")])
-    numpy.testing.assert_allclose(found.logits[0], numpy.mean(logits, axis=0), atol=CLOSE, rtol=1e-4)
+    numpy.testing.assert_allclose(found.values[0], numpy.mean(logits, axis=0), atol=CLOSE, rtol=1e-4)
 
 
 @pytest.fixture(scope="module")
