@@ -1,9 +1,12 @@
 """Tables of rows as users have them: csv, tsv, jsonl, parquet, a directory of `datasets`, or the Hub. Values are as they are written."""
 
 import csv
+import gzip
 import io
 import json
 import re
+import shlex
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +16,16 @@ from ..errors import InvalidInput, first_line, shown
 from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
+from .nested_columns import with_nested_columns
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
 TEXT_SUFFIX = ".txt"
+# Behind one of the others: the file is compressed by gzip.
+_COMPRESSED = ".gz"
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 _DATASET_FILES = ("dataset_dict.json", "state.json")
@@ -28,6 +35,16 @@ _LARGEST_FIELD = 1 << 24
 _WORDS_OF_A_NAME = 3
 # Lines of a file that tell what separates its columns.
 _LOOKED_AT = 50
+
+
+def bare(path: Path) -> Path:
+    """A path as it is called when the file is not compressed: `my.csv` of `my.csv.gz`."""
+    return path.with_suffix("") if path.suffix.lower() == _COMPRESSED else path
+
+
+def _form(path: Path) -> str:
+    """What a file is, by its suffix."""
+    return bare(path).suffix.lower()
 
 
 def split_sources(data: str) -> dict[str, list[Path]]:
@@ -43,12 +60,10 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+)?", re.IGNORECASE)
-        files = [
-            file for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES and form.fullmatch(file.stem)
-        ]
+        files = [file for file in sorted(path.iterdir()) if _form(file) in SUFFIXES and form.fullmatch(bare(file).stem)]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
-        files += [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
-        if len({file.suffix.lower() for file in files}) > 1:
+        files += [file for folder in folders for file in sorted(folder.iterdir()) if _form(file) in SUFFIXES]
+        if len({_form(file) for file in files}) > 1:
             raise InvalidInput(
                 f"the {split} split must be of one kind of file",
                 got=", ".join(file.name for file in files),
@@ -60,7 +75,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
             found[split] = files
     if found:
         return found
-    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.is_file() and _form(file) in SUFFIXES)
     if len(files) == 1:
         return {"train": files}
     there = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
@@ -81,8 +96,8 @@ def all_files(path: Path) -> list[Path]:
         check_input_file(path, what="--unlabelled", repair="check the path")
         return [path]
     folder = path / "scores" if (path / "scores").is_dir() else path
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
-    if len({file.suffix.lower() for file in files}) != 1:
+    files = sorted(file for file in folder.iterdir() if file.is_file() and _form(file) in SUFFIXES)
+    if len({_form(file) for file in files}) != 1:
         there = ", ".join(file.name for file in files[:12]) or "none"
         raise InvalidInput(
             "a folder of --unlabelled must hold files of one kind", got=f"{there} in {path}", repair=f"name a file, or use one of {', '.join(SUFFIXES)}"
@@ -208,7 +223,7 @@ def read_files(files: list[Path]) -> "pyarrow.Table":
     """
     import pyarrow
 
-    tables = [_read_file(file) for file in files]
+    tables = [with_nested_columns(_read_file(file)) for file in files]
     if any(table.column_names != tables[0].column_names for table in tables):
         raise InvalidInput(
             "the files of a split must have the same columns",
@@ -226,7 +241,7 @@ def read_files(files: list[Path]) -> "pyarrow.Table":
 
 
 def _read_file(path: Path) -> "pyarrow.Table":
-    suffix = path.suffix.lower()
+    suffix = _form(path)
     if suffix == ".parquet":
         return _read_parquet(path)
     if suffix in (".csv", ".tsv"):
@@ -235,9 +250,11 @@ def _read_file(path: Path) -> "pyarrow.Table":
         return _read_json_lines(path)
     if suffix in CONLL_SUFFIXES:
         return read_conll(_text(path), path)
-    repair = (
-        "write an object a line, as .jsonl" if suffix == ".json" else "convert it, and give it the suffix of its form"
-    )
+    repair = "convert it, and give it the suffix of its form"
+    if suffix == ".json":
+        repair = "write an object a line, as .jsonl"
+    if suffix in _SPREADSHEETS:
+        repair = "save the sheet as CSV UTF-8 (comma delimited), and name that file"
     raise InvalidInput(f"a file of data must be one of {', '.join(SUFFIXES)}", got=str(path), repair=repair)
 
 
@@ -259,20 +276,21 @@ def _read_csv(path: Path) -> "pyarrow.Table":
     import pyarrow
 
     text = _text(path)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(text, path)
+    delimiter = "\t" if _form(path) == ".tsv" else _delimiter(text, path)
     csv.field_size_limit(_LARGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
     start = 1
     try:
         for row in reader:
-            if rows and row and len(row) != len(rows[0]):
+            has_values = any(value.strip() for value in row)
+            if rows and has_values and len(row) != len(rows[0]):
                 raise InvalidInput(
                     f"every row of {path.name} must have its {len(rows[0])} columns ({', '.join(rows[0])})",
                     got=f"{len(row)} in the row that begins in line {start}",
                     repair="put values with delimiters, quotes or newlines in them into double quotes",
                 )
-            if row:
+            if has_values:
                 rows.append(row)
             start = reader.line_num + 1
     except csv.Error as error:
@@ -317,7 +335,7 @@ def _check_names(header: list[str], columns: list[tuple[str, ...]], path: Path) 
 
 def _text(path: Path) -> str:
     """The characters of a file in UTF-8, or in UTF-16 or UTF-32 where its first bytes say so."""
-    raw = path.read_bytes()
+    raw = _bytes(path)
     if raw.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
         encoding = "utf-32"
     elif raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -331,7 +349,7 @@ def _text(path: Path) -> str:
         raise InvalidInput(
             "a file of text must be in UTF-8",
             got=f"the byte 0x{raw[error.start]:02x} in line {line} of {path}",
-            repair=f"convert it, say from Windows' encoding: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8-{path.name}",
+            repair=f"save it as CSV UTF-8, or convert it, say from Windows' encoding: {_conversion(path)}",
         ) from None
     if "\x00" in text:
         raise InvalidInput(
@@ -340,6 +358,26 @@ def _text(path: Path) -> str:
             repair="convert it to UTF-8, or remove them",
         )
     return text
+
+
+def _bytes(path: Path) -> bytes:
+    """What is in a file, compressed or not."""
+    if path.suffix.lower() != _COMPRESSED:
+        return path.read_bytes()
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidInput(
+            "a file .gz must be compressed by gzip", got=f"{path} ({first_line(error)})", repair="write it again, or gunzip it"
+        ) from None  # fmt: skip
+
+
+def _conversion(path: Path) -> str:
+    """The command that writes a file of Windows' encoding in UTF-8, beside it."""
+    raw, target = shlex.quote(str(path)), shlex.quote(str(path.with_name(f"utf8-{bare(path).name}")))
+    if path.suffix.lower() == _COMPRESSED:
+        return f"gunzip -c {raw} | iconv -f WINDOWS-1252 -t UTF-8 > {target}"
+    return f"iconv -f WINDOWS-1252 -t UTF-8 {raw} > {target}"
 
 
 def _delimiter(text: str, path: Path) -> str:
