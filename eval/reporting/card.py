@@ -30,7 +30,7 @@ _HUB_METRICS = {
 
 
 def card_facts(
-    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str
+    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str | None
 ) -> dict[str, Any]:
     """All that the card of one model of the table says, for one task, as a JSON-ready record.
 
@@ -62,7 +62,7 @@ def card_facts(
         "task": task_name,
         **({} if task.benchmark else {"own_task": describe_task(task)}),
         **_data(directory, task),
-        "data_name": data_name,
+        "data_name": data_name or ("GLUE" if task.benchmark else task.name),
         "protocol": document.protocol,
         "max_length": document.max_length,
         "encoder": encoder_facts(config),
@@ -226,13 +226,13 @@ def _metadata(facts: dict[str, Any]) -> str:
     """The card's YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    data_name = facts["data_name"]
-    pipeline = "token-classification" if card_task(facts).has_tags else "text-classification"
+    data_name, task = facts["data_name"], card_task(facts)
+    pipeline = "token-classification" if task.has_tags else "text-classification"
     results = [
         EvalResult(
             task_type=pipeline,
             dataset_type=data_name,
-            dataset_name=f"{data_name} {row['task']}",
+            dataset_name=row["task"] if data_name == task.name else f"{data_name} {row['task']}",
             dataset_config=facts["task"],
             dataset_split=row["split"],
             metric_type=_HUB_METRICS.get(metric, metric),
@@ -241,7 +241,7 @@ def _metadata(facts: dict[str, Any]) -> str:
         for row, metric, value in _reported(facts)
     ]
     data = ModelCardData(
-        language="en",
+        language="en" if task.benchmark else None,
         library_name="transformers",
         pipeline_tag=pipeline,
         tags=["albert-plus", "onnx"],

@@ -107,5 +107,5 @@ def _products_in_words(facts: dict[str, Any]) -> list[str]:
             else f"{seen['predictions']} values within {seen['max_abs_difference']:.2g} of those as trained"
         )
     if facts.get("score") is not None:
-        parts.append(f"score {facts['score']:.2f} ({-facts['drop']:+.2f})")
+        parts.append(f"score {facts['score']:.2f} ({0 - facts['drop']:+.2f})")
     return parts

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -416,6 +417,21 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         run(name, keep=keep)
     for word in words:
         assert word in str(refused.value)
+
+
+def test_a_csv_is_refused_with_a_command_that_converts_it(run, tmp_path):
+    path = tmp_path / "my file.csv"
+    path.write_text('text;id\n"a film; to see\ntwice";7\nboring;8\n')
+    with pytest.raises(InvalidInput, match="must end in .parquet") as refused:
+        run(str(path))
+    command = str(refused.value).rpartition("write it as lines of JSON: ")[2]
+    assert command.startswith("python -c ")
+    subprocess.run([sys.executable, *shlex.split(command)[1:]], check=True, timeout=120)
+    written = path.with_suffix(".jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in written] == [
+        {"text": "a film; to see\ntwice", "id": 7},
+        {"text": "boring", "id": 8},
+    ]
 
 
 @pytest.mark.parametrize(
