@@ -176,7 +176,7 @@ def check_settings_of_tags(settings: ScoreSettings) -> None:
         InvalidInput: pairs, a column of logits, or a kept column of the name of one of its own.
     """
     if settings.pair_column is not None or settings.logits:
-        option = "--logits" if settings.logits else "--pair-column"
+        option = "--logits" if settings.logits else "--text-pair-column"
         raise InvalidInput(
             f"{option} is for classifiers of texts", got="a tagger, which answers words", repair="leave it out"
         )

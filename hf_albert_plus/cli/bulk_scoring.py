@@ -24,7 +24,9 @@ def score(
     inputs: Inputs,
     engine: Annotated[
         str,
-        typer.Option(metavar="DIR[:ENGINE]", help="A classifier. ENGINE by default onnx-int8, else onnx, else torch."),
+        typer.Option(
+            metavar="DIR[:ENGINE]", help="A classifier. The default of ENGINE is onnx-int8, else onnx, else torch."
+        ),
     ],
     output: Annotated[
         Path,
@@ -34,11 +36,13 @@ def score(
     cores: Annotated[
         int | None,
         typer.Option(
-            min=1, max=4096, help="Of a worker. Default: this machine's; on a cluster, those of the smallest node."
+            min=1,
+            max=4096,
+            help="Cores of a worker. Default: this machine's; on a cluster, those of the smallest node.",
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Processes. Default: 1; on a cluster, as many as fit.")
+        int | None, typer.Option(min=1, max=100_000, help="Worker processes. Default: 1; on a cluster, as many as fit.")
     ] = None,
     address: Annotated[
         str | None,
@@ -71,12 +75,12 @@ def score(
 def embed(
     inputs: Inputs,
     engine: Annotated[
-        str, typer.Option(metavar="DIR[:ENGINE]", help="An export with --pooling. ENGINE is onnx-int8 by default.")
+        str, typer.Option(metavar="DIR[:ENGINE]", help="An export with --pooling. The default of ENGINE is onnx-int8.")
     ],
     output: Annotated[Path, typer.Option("--output", "--out", help="Directory to make.", **o.OUTPUT)],
     settings: Annotated[ScoreSettings, Fields(without=("pair_column", "logits", "part_rows"))],
     cores: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="That it may use. Default: the physical ones.")
+        int | None, typer.Option(min=1, max=4096, help="Cores that it may use. Default: the physical ones.")
     ] = None,
     as_json: o.JsonOut = False,
 ) -> None:

@@ -187,7 +187,9 @@ def submit(
 
 @with_settings
 def retrieve(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Two towers (AlbertPlusTwinModel), tokenizer too.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory of two towers (AlbertPlusTwinModel) with their tokenizer.")
+    ],
     task: Annotated[str, typer.Option("--task", help="GLUE task of pairs that answer each other: mrpc, qqp.")],
     data: o.Data,
     settings: Annotated[EvalSettings, Fields(only=("max_length",))],

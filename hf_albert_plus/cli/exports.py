@@ -32,7 +32,8 @@ def export(
     pooling: Annotated[
         SentencePooling | None,
         typer.Option(
-            "--pooling", help="Of an encoder: put each text's vector into the graph, its tokens' mean or the first."
+            "--pooling",
+            help="For an encoder: put each text's vector into the graph, the mean of its tokens or the first.",
         ),
     ] = None,
     threads: o.Threads = None,

@@ -24,7 +24,7 @@ def floor(
 ) -> None:
     """Fit, score and time classifiers without an encoder: TF-IDF and, with a teacher, static embeddings.
 
-    What an encoder is worth is what it scores above them. OUT/scores.json is one of a report's --scores.
+    An encoder is worth what it scores above them. OUT/scores.json can be given to albert-plus report as one of its --scores.
     """
     if teacher is not None:
         check_model(teacher, option="--teacher")

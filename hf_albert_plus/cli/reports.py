@@ -64,8 +64,8 @@ def card(
 ) -> None:
     """Write a model's card from its records: README.md, card.json and .eval_results/ into DIR, or FILE.md beside FILE.json.
 
-    The first time a classifier's with --scores and --bench, then card.json has all that the card needs. A pretrained encoder's
-    needs neither; with --scores it names those of the classifiers that were fine-tuned from it.
+    A classifier's first card needs --scores and --bench; after that, card.json has all that the card needs. The card of a pretrained
+    encoder needs neither; with --scores it names the scores of the classifiers that were fine-tuned from it.
     """
     quiet_libraries()
     from hf_albert_plus.eval.reporting.cards import read_facts, render, write_card

@@ -19,7 +19,6 @@ from .soft_labels import SOFT_LABELS, read_soft_labels
 from .tables import (
     TEXT_SUFFIX,
     all_files,
-    bare,
     is_dataset_directory,
     is_on_hub,
     read_dataset_directory,
@@ -30,6 +29,7 @@ from .tables import (
 )
 from .tagged_words import are_tagged, find_tags, read_tags, read_words
 from .task import HeldOut, Task, measures_of
+from .text_files import bare
 
 if TYPE_CHECKING:
     import pyarrow

@@ -1,12 +1,9 @@
 """Tables of rows as users have them: csv, tsv, jsonl, parquet, a directory of `datasets`, or the Hub. Values are as they are written."""
 
 import csv
-import gzip
 import io
 import json
 import re
-import shlex
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +14,13 @@ from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
 from .nested_columns import with_nested_columns
+from .text_files import bare, form_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
 TEXT_SUFFIX = ".txt"
-# Behind one of the others: the file is compressed by gzip.
-_COMPRESSED = ".gz"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
@@ -35,16 +31,6 @@ _LARGEST_FIELD = 1 << 24
 _WORDS_OF_A_NAME = 3
 # Lines of a file that tell what separates its columns.
 _LOOKED_AT = 50
-
-
-def bare(path: Path) -> Path:
-    """A path as it is called when the file is not compressed: `my.csv` of `my.csv.gz`."""
-    return path.with_suffix("") if path.suffix.lower() == _COMPRESSED else path
-
-
-def _form(path: Path) -> str:
-    """What a file is, by its suffix."""
-    return bare(path).suffix.lower()
 
 
 def split_sources(data: str) -> dict[str, list[Path]]:
@@ -60,10 +46,12 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+)?", re.IGNORECASE)
-        files = [file for file in sorted(path.iterdir()) if _form(file) in SUFFIXES and form.fullmatch(bare(file).stem)]
+        files = [
+            file for file in sorted(path.iterdir()) if form_of(file) in SUFFIXES and form.fullmatch(bare(file).stem)
+        ]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
-        files += [file for folder in folders for file in sorted(folder.iterdir()) if _form(file) in SUFFIXES]
-        if len({_form(file) for file in files}) > 1:
+        files += [file for folder in folders for file in sorted(folder.iterdir()) if form_of(file) in SUFFIXES]
+        if len({form_of(file) for file in files}) > 1:
             raise InvalidInput(
                 f"the {split} split must be of one kind of file",
                 got=", ".join(file.name for file in files),
@@ -75,7 +63,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
             found[split] = files
     if found:
         return found
-    files = sorted(file for file in path.iterdir() if file.is_file() and _form(file) in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.is_file() and form_of(file) in SUFFIXES)
     if len(files) == 1:
         return {"train": files}
     there = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
@@ -96,8 +84,8 @@ def all_files(path: Path) -> list[Path]:
         check_input_file(path, what="--unlabelled", repair="check the path")
         return [path]
     folder = path / "scores" if (path / "scores").is_dir() else path
-    files = sorted(file for file in folder.iterdir() if file.is_file() and _form(file) in SUFFIXES)
-    if len({_form(file) for file in files}) != 1:
+    files = sorted(file for file in folder.iterdir() if file.is_file() and form_of(file) in SUFFIXES)
+    if len({form_of(file) for file in files}) != 1:
         there = ", ".join(file.name for file in files[:12]) or "none"
         raise InvalidInput(
             "a folder of --unlabelled must hold files of one kind", got=f"{there} in {path}", repair=f"name a file, or use one of {', '.join(SUFFIXES)}"
@@ -121,7 +109,7 @@ def read_lines(path: Path, columns: tuple[str, ...], *, option: str = "--unlabel
         raise InvalidInput(
             f"texts of pairs need the columns {' and '.join(columns)}", got=str(path), repair="write them as csv or jsonl"
         )  # fmt: skip
-    lines = [line for line in _text(path).split("\n") if line.strip()]
+    lines = [line for line in text_of(path).split("\n") if line.strip()]
     return pyarrow.table({columns[0]: pyarrow.array([line.strip() for line in lines], pyarrow.string())})
 
 
@@ -241,7 +229,7 @@ def read_files(files: list[Path]) -> "pyarrow.Table":
 
 
 def _read_file(path: Path) -> "pyarrow.Table":
-    suffix = _form(path)
+    suffix = form_of(path)
     if suffix == ".parquet":
         return _read_parquet(path)
     if suffix in (".csv", ".tsv"):
@@ -249,7 +237,7 @@ def _read_file(path: Path) -> "pyarrow.Table":
     if suffix in (".jsonl", ".ndjson"):
         return _read_json_lines(path)
     if suffix in CONLL_SUFFIXES:
-        return read_conll(_text(path), path)
+        return read_conll(text_of(path), path)
     repair = "convert it, and give it the suffix of its form"
     if suffix == ".json":
         repair = "write an object a line, as .jsonl"
@@ -275,8 +263,8 @@ def _read_csv(path: Path) -> "pyarrow.Table":
     """A csv or tsv file, every value a string."""
     import pyarrow
 
-    text = _text(path)
-    delimiter = "\t" if _form(path) == ".tsv" else _delimiter(text, path)
+    text = text_of(path)
+    delimiter = "\t" if form_of(path) == ".tsv" else _delimiter(text, path)
     csv.field_size_limit(_LARGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
@@ -333,53 +321,6 @@ def _check_names(header: list[str], columns: list[tuple[str, ...]], path: Path) 
         )
 
 
-def _text(path: Path) -> str:
-    """The characters of a file in UTF-8, or in UTF-16 or UTF-32 where its first bytes say so."""
-    raw = _bytes(path)
-    if raw.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
-        encoding = "utf-32"
-    elif raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-    else:
-        encoding = "utf-8-sig"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(
-            "a file of text must be in UTF-8",
-            got=f"the byte 0x{raw[error.start]:02x} in line {line} of {path}",
-            repair=f"save it as CSV UTF-8, or convert it, say from Windows' encoding: {_conversion(path)}",
-        ) from None
-    if "\x00" in text:
-        raise InvalidInput(
-            "a file of text must have no zero bytes",
-            got=f"one in line {text.count(chr(10), 0, text.index(chr(0))) + 1} of {path}",
-            repair="convert it to UTF-8, or remove them",
-        )
-    return text
-
-
-def _bytes(path: Path) -> bytes:
-    """What is in a file, compressed or not."""
-    if path.suffix.lower() != _COMPRESSED:
-        return path.read_bytes()
-    try:
-        return gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise InvalidInput(
-            "a file .gz must be compressed by gzip", got=f"{path} ({first_line(error)})", repair="write it again, or gunzip it"
-        ) from None  # fmt: skip
-
-
-def _conversion(path: Path) -> str:
-    """The command that writes a file of Windows' encoding in UTF-8, beside it."""
-    raw, target = shlex.quote(str(path)), shlex.quote(str(path.with_name(f"utf8-{bare(path).name}")))
-    if path.suffix.lower() == _COMPRESSED:
-        return f"gunzip -c {raw} | iconv -f WINDOWS-1252 -t UTF-8 > {target}"
-    return f"iconv -f WINDOWS-1252 -t UTF-8 {raw} > {target}"
-
-
 def _delimiter(text: str, path: Path) -> str:
     """What separates the columns of a csv file: what cuts its first rows into the same number of columns, more than one."""
     counts: dict[str, int] = {}
@@ -424,7 +365,7 @@ def _read_json_lines(path: Path) -> "pyarrow.Table":
 
 
 def _objects(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(text_of(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -450,7 +450,7 @@ def test_a_csv_is_refused_with_a_command_that_converts_it(run, tmp_path):
         (["in.txt"], {"keep": ("logits",)}, ["'logits'", "--keep logits=OTHER"]),
         (["in.txt"], {"keep": ("text", "other=text")}, ["'text'", "--keep other=OTHER"]),
         (["in.txt"], {"keep": ("other",)}, ["in.txt has one column", "--keep other"]),
-        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--pair-column other"]),
+        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--text-pair-column other"]),
         (["in.txt", "in.parquet"], {"keep": ("text", "idx")}, ["in.txt has one column", "--keep idx"]),
         (["in.jsonl", "in.parquet"], {"keep": ("idx",)}, ["idx is string in in.jsonl", "int64 in in.parquet"]),
         (["in.parquet"], {"text_column": "txet"}, ["'txet'", "did you mean 'text'"]),
