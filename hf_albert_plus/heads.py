@@ -18,6 +18,8 @@ HEADS = (
     "ForQuestionAnswering",
     "ForMultipleChoice",
 )
+# Classes whose names end as a bare encoder's, and which are none.
+_OTHER_MODELS = ("LMHeadModel", "TwinModel")
 
 
 def architecture_of(config: "PreTrainedConfig") -> str:
@@ -36,9 +38,15 @@ def is_tagger(config: "PreTrainedConfig") -> bool:
     return architecture_of(config).endswith("ForTokenClassification")
 
 
-def gives_labels(config: "PreTrainedConfig") -> bool:
+def gives_labels(config: Any) -> bool:
     """Whether a model was saved with a head that classifies, whatever it classifies."""
     return is_classifier(config) or is_tagger(config)
+
+
+def is_bare_encoder(config: Any) -> bool:
+    """Whether a model was saved without a head."""
+    name = architecture_of(config)
+    return name.endswith("Model") and not name.endswith(_OTHER_MODELS)
 
 
 def answers(config: "PreTrainedConfig", task: "Task") -> bool:
@@ -53,7 +61,7 @@ def head_of(architecture: str, *, option: str) -> str:
         InvalidInput: none of `HEADS`.
     """
     for head in HEADS:
-        if architecture.endswith(head) and not architecture.endswith(("LMHeadModel", "TwinModel")):
+        if architecture.endswith(head) and not architecture.endswith(_OTHER_MODELS):
             return head
     raise InvalidInput(
         f"{option} must be an encoder with one of the heads {', '.join(HEADS)}",

@@ -17,7 +17,14 @@ from hf_albert_plus.eval.reporting import presentation
 from hf_albert_plus.eval.reporting.card import card_facts, render_card
 from hf_albert_plus.eval.reporting.class_tables import class_sections
 from hf_albert_plus.eval.reporting.data_facts import data_sections
-from hf_albert_plus.eval.reporting.plots import distribution_svg, frontier_svg, reliability_svg, size_svg, task_bars_svg
+from hf_albert_plus.eval.reporting.plots import (
+    distribution_svg,
+    frontier_svg,
+    reliability_svg,
+    size_svg,
+    split_svg,
+    task_bars_svg,
+)
 from hf_albert_plus.eval.reporting.table import Table, build_table
 from hf_albert_plus.records.files import write_json, write_text
 from hf_albert_plus.records.record import Record, file_parent
@@ -100,6 +107,7 @@ def _facts(table: Table, documents: list[Scores], latency: Latency, *, title: st
         "main": presentation.main_grid(table),
         "differences": presentation.difference_grid(table),
         "sizes": presentation.size_grid(table),
+        "splits": presentation.split_grid(table),
         "latencies": presentation.latency_grid(table),
         "averages": presentation.average_grid(table),
         "classes": class_sections(table),
@@ -134,6 +142,7 @@ def _figures(table: Table) -> list[dict[str, str]]:
     drawn = [
         *(("frontier", load, "Score against latency: up and to the left is better.", frontier_svg(table, load)) for load in table.loads),
         ("frontier", "MB", "Score against size: up and to the left is better.", size_svg(table)),
+        *(("speedups", load, "How much of each speedup is the engine's, how much the model's.", split_svg(table, load)) for load in table.loads),
         *(("latency", load, "Every sample: quartiles, whiskers, outliers.", distribution_svg(table, load)) for load in table.loads),
         *(("score", task, "Scores with their intervals.", task_bars_svg(table, task)) for task in table.tasks),
         *(("reliability", task, "On the line, answers are right as often as they are said to be.", reliability_svg(table, task)) for task in table.tasks),

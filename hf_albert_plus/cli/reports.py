@@ -56,6 +56,9 @@ def card(
     scores: _Scores = None,
     bench: Annotated[Path | None, typer.Option(help="File of albert-plus bench --json.")] = None,
     data_name: _DataName = None,
+    licence: o.Licence = None,
+    language: o.Language = None,
+    base_model: o.BaseModel = None,
     allow_different: _Allow = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if a card differs from its record.")
@@ -69,12 +72,17 @@ def card(
     """
     quiet_libraries()
     from hf_albert_plus.eval.reporting.cards import read_facts, render, write_card
+    from hf_albert_plus.eval.reporting.hub_metadata import check_hub_words, hub_facts, with_words
 
     from ..records.files import write_text
     from ..records.record import CARD
 
+    said = check_hub_words(licence=licence, language=language, base_model=base_model)
     written, differing = [], []
     for source in sources:
+        if said and not source.is_dir():
+            option = f"--{next(iter(said)).replace('_', '-')}"
+            raise InvalidInput(f"{option} is for a model directory", got=str(source), repair="write it into the record")
         target = source / "README.md" if source.is_dir() else source.with_suffix(".md")
         if _is_pretrained(source) and (scores or not (source / CARD).is_file()):
             facts = _gather_pretraining(source, scores or [])
@@ -82,6 +90,8 @@ def card(
             facts = _gather(source, scores or [], bench, data_name, tuple(allow_different or ()))
         else:
             facts = read_facts(_record_of(source, CARD))
+        if said:
+            facts["hub"] = with_words(facts.get("hub") or hub_facts(source), said)
         if check:
             if not target.is_file() or target.read_text(encoding="utf-8") != render(facts):
                 differing.append(str(target))

@@ -8,7 +8,7 @@ from ..distillation.settings import DEFAULT, DistilSettings, StudentSettings
 from ..option import Option, PythonOnly
 from ..search.settings import CompressSettings, parse_time
 from ..tasks.task import Task
-from ..training.settings import Precision, TrainSettings
+from ..training.settings import Precision, TrainSettings, check_trackers
 
 _BY_SET = PythonOnly("--set has them")
 
@@ -51,8 +51,16 @@ class RunSettings:
         Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")
     ] = TrainSettings.precision
     seed: Annotated[int, Option("Seed of weights, order and dropout.")] = TrainSettings.seed
+    report_to: Annotated[
+        tuple[str, ...],
+        Option(
+            "Draw the losses of teacher and student in tensorboard, wandb or mlflow, those of a search left out; repeat for several. "
+            "Default: nowhere."
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
+        check_trackers(self.report_to)
         from hf_albert_plus.eval.settings import BenchSettings
         from hf_albert_plus.eval.targets import parse_shapes
 
@@ -82,7 +90,7 @@ class RunSettings:
 
     def has_floor(self, task: Task) -> bool:
         """Whether a task's table has a floor."""
-        return not (task.benchmark or task.has_tags) if self.floor is None else self.floor
+        return not task.benchmark if self.floor is None else self.floor
 
     def training(self, task: Task) -> TrainSettings:
         """Of a teacher; a student has its method's own epochs and rate."""
@@ -93,6 +101,7 @@ class RunSettings:
             max_length=self.max_length,
             seed=self.seed,
             precision=self.precision,
+            report_to=self.report_to,
         )
 
     def distillation(self, task: Task, *, encoder: str) -> DistilSettings:

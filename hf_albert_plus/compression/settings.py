@@ -40,6 +40,12 @@ class PruneSettings(TrainSettings):
             ("multiple_of", 1 <= self.multiple_of <= 1 << 20, "at least 1 and at most 1,048,576", "16"),
             ("depth", self.depth is None or self.depth >= 1, "at least 1", "3"),
         )
+        if self.report_to and self.importance != "movement":
+            raise InvalidInput(
+                "--report-to is for --importance movement, which trains",
+                got=f"--importance {self.importance}",
+                repair="leave it out",
+            )
         if not self.heads and not self.columns and self.depth is None:
             raise InvalidInput(
                 "--heads or --columns must be above 0, or --depth be given",

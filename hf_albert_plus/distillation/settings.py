@@ -181,7 +181,7 @@ class DistilSettings:
         return replace(self, student=self.student.of_task(task))
 
     def reads_task(self, phase: "Phase") -> bool:
-        return phase.rows != "text" or self.text is None
+        return phase.rows not in ("text", "sentences") or self.text is None
 
     def describe(self, phases: "tuple[Phase, ...]") -> dict[str, Any]:
         answers = {"soft_labels": self.soft_labels, "unlabelled": self.unlabelled}

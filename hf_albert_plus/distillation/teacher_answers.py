@@ -77,11 +77,11 @@ def check_answers(
             got=f"--method {method.name} with {', '.join(phase.name for phase in phases)}" + ("" if data else ", and no --data"),
             repair="use --method kd and --data",
         )  # fmt: skip
-    check_answers_texts(task, what=option, repair="leave it out, and let --teacher answer the words of --data")
     if method.soft_labels is None:
         _texts(task, method)
         return True
-    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_logits), None)
+    check_answers_texts(task, what="--soft-labels", repair="leave it out, and let --teacher answer the words of --data")
+    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_answers), None)
     if inside is not None:
         raise InvalidInput(
             "--soft-labels teach by predictions alone",

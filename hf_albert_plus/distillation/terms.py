@@ -18,13 +18,15 @@ class Batch:
         student, teacher: what each computed; the teacher is None where only its `teacher_logits` are read, or nothing.
         teacher_logits: `[B, C]`, `[B, S, C]` of tags, or `[B, S, V]` of a masked language model.
         mask_BS: 1 at real tokens.
-        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere; None where there are none.
+        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere and -1 at words without a tag; None where
+            there are none.
         layers: the teacher's layer, from 1, for each of the student's.
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
         depths: the layers, from 1, that the student's exits and its classifier follow.
         has_several_labels: whether any number of labels may hold of a row.
         labelled_B: which rows have a label; None where all do.
         orders_B: of the two segments of a row, as `text.formats.Example` has it; None where rows have one segment.
+        teacher_vectors: `[B, W]` of a sentence encoder that was asked before; None where it is run, or gives none.
     """
 
     student: Capture
@@ -38,10 +40,11 @@ class Batch:
     has_several_labels: bool = False
     labelled_B: torch.Tensor | None = None
     orders_B: torch.Tensor | None = None
+    teacher_vectors: torch.Tensor | None = None
 
     def classes(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the tokens that
-        have one: neither padding nor later pieces of words."""
+        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the first pieces of
+        words: neither padding nor later pieces."""
         if logits.dim() == 3:
             return logits[self.labels != IGNORED]
         return losses.binary_logits(logits) if self.has_several_labels else logits
@@ -50,6 +53,11 @@ class Batch:
     def taught(self) -> Capture:
         assert self.teacher is not None, "a phase whose terms read the teacher runs it"
         return self.teacher
+
+    @property
+    def taught_vectors(self) -> torch.Tensor:
+        """The vectors that the teacher gives or has given."""
+        return self.taught.vectors if self.teacher_vectors is None else self.teacher_vectors
 
     def projection(self, name: str) -> Any:
         return self.projections[name] if name in self.projections else None  # noqa: SIM401 (a ModuleDict has no get)
@@ -66,6 +74,7 @@ class Term:
         paired: whether it reads the layer map.
         reads_tokens: whether its logits are a masked language model's.
         of_texts: whether it reads what a whole text is answered by, which models of tags do not have.
+        own_space: whether its learned map is there where widths agree, too.
     """
 
     weight: float = 1.0
@@ -75,6 +84,7 @@ class Term:
     paired: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = False
     of_texts: ClassVar[bool] = False
+    own_space = False
 
     def loss(self, batch: Batch) -> torch.Tensor:
         raise NotImplementedError
@@ -94,7 +104,9 @@ class Labels(Term):
     def loss(self, batch: Batch) -> torch.Tensor:
         if batch.labelled_B is None:
             return batch.student.output.loss
-        return losses.label_loss(batch.student.logits[batch.labelled_B], batch.labels[batch.labelled_B])
+        logits = batch.student.logits
+        has_label = batch.labels >= 0 if logits.dim() == 3 else batch.labelled_B
+        return losses.label_loss(logits[has_label], batch.labels[has_label])
 
 
 @dataclass(frozen=True)

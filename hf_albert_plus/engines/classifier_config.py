@@ -1,16 +1,15 @@
-"""What the config of a classifier of texts says: its labels, how its logits become answers, and the longest text that it takes."""
+"""What the config of a classifier of texts says: its labels, and how its logits become answers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_tagger
-from ..model_inputs import longest_input
+from ..model_inputs import length_taken, longest_input
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import scheme_of_labels
+from ..tasks.task_file import read_long_task
 from .text_answers import TAGGING, AnswerRule
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 # From which probability one of several labels is given, where the config does not say.
 DEFAULT_THRESHOLD = 0.5
@@ -93,11 +92,11 @@ def check_label_names(config: Any, directory: str | Path) -> None:
         )
 
 
-def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_length: int | None) -> int:
-    """Tokens of a text that a classifier takes, all of its positions unless told otherwise.
+def check_gives_labels(config: Any, directory: str | Path) -> None:
+    """Refuses a model that is no classifier.
 
     Raises:
-        InvalidInput: no classifier, or one with fewer positions.
+        InvalidInput: it is none.
     """
     if not gives_labels(config):
         raise InvalidInput(
@@ -105,11 +104,29 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )
-    longest = longest_input(config)
-    if max_length is not None and max_length > longest:
-        raise InvalidInput(
-            f"--max-length must not exceed the {longest} positions of {directory}",
-            got=max_length,
-            repair=f"use --max-length {longest}",
-        )
-    return max_length or longest
+
+
+def long_texts_of(directory: str | Path) -> LongTexts:
+    """What happens to texts that are longer than a classifier takes, as it was trained.
+
+    Raises:
+        InvalidInput: a task.json that describes no task.
+    """
+    task = read_long_task(directory)
+    return CUT if task is None else task.long
+
+
+def classifier_length(config: Any, directory: str | Path, *, max_length: int | None) -> int:
+    """Tokens of a row that a classifier takes. Unless told otherwise these are all of its positions; where long texts are not just cut, so many
+    as it was trained with.
+
+    Raises:
+        InvalidInput: it has fewer positions, or windows would share too many of their tokens.
+    """
+    taken = length_taken(config, directory, max_length=max_length)
+    task = read_long_task(directory)
+    if task is None:
+        return taken
+    taken = max_length or min(task.max_length, longest_input(config))
+    task.long.check(taken)
+    return taken

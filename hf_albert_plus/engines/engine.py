@@ -27,6 +27,8 @@ class Engine(ABC):
     Attributes:
         config: the model's config.
         inputs: names of the tensors it reads; others are passed over.
+        outputs: names of what it gives, where that is known before it computes: of a graph, and of an encoder whose files say what its
+            texts are read by.
         directory: the model directory.
         file: the file with its weights or graph.
         runtime: what it runs on.
@@ -34,6 +36,7 @@ class Engine(ABC):
 
     config: PreTrainedConfig
     inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
     directory: Path
     file: Path
     runtime: Runtime
@@ -57,15 +60,14 @@ class Engine(ABC):
         check_tensors(tensors, self.inputs, self.config)
         return self.run({name: tensors[name].long() for name in self.inputs})
 
-    def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits in fp32 of a model whose head has them, from int64 arrays.
+    def output(self, name: str, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """One output of the model in fp32, such as `logits`, from int64 arrays.
 
         Raises:
             InvalidInput: as `__call__`.
         """
-        found: numpy.ndarray = self(**{name: torch.from_numpy(array) for name, array in arrays.items()})[
-            "logits"
-        ].numpy()
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        found: numpy.ndarray = self(**tensors)[name].numpy()
         return found
 
     def forward(self, **tensors: torch.Tensor) -> ModelOutput:

@@ -1,4 +1,4 @@
-"""The engine of a classifier's graph for processes that only serve: onnxruntime and numpy, without torch."""
+"""The engine of the graph of a classifier or of an encoder of texts for processes that only serve: onnxruntime and numpy, without torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,17 +6,22 @@ from typing import Any
 
 import numpy
 
+from ..heads import is_bare_encoder
 from .artefacts import Runtime
 from .input_checks import check_graph
 from .onnx_session import LAYERS, THRESHOLD, open_graph
 from .plain_config import PlainConfig, read_plain_config
 
+_OF_CLASSIFIERS = ("logits",)
+_OF_ENCODERS = ("last_hidden_state", "pooler_output", "sentence_embedding")
+
 
 class PlainOnnx:
-    """A session on the graph of a classifier of texts, arrays in and logits out.
+    """A session on the graph of a classifier or of an encoder of texts, arrays in and logits or vectors out.
 
     Attributes:
         inputs: names of the tensors that it reads.
+        outputs: names of what it gives.
         file: the graph.
     """
 
@@ -32,13 +37,15 @@ class PlainOnnx:
         """
         self.runtime, self.config, self.file = runtime, config, directory / runtime.file
         self.session = open_graph(self.file, runtime, threads=threads)
-        self.inputs = _names(self.session.get_inputs())
-        check_graph(self.file, self.inputs, _names(self.session.get_outputs()), config, known=["logits"])
+        self.inputs, self.outputs = _names(self.session.get_inputs()), _names(self.session.get_outputs())
+        known = _OF_ENCODERS if is_bare_encoder(config) else _OF_CLASSIFIERS
+        check_graph(self.file, self.inputs, self.outputs, config, known=known)
 
-    def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[batch, labels]`, or `[batch, sequence, labels]` of a tagger, in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound."""
-        (logits,) = self.session.run(["logits"], {name: arrays[name] for name in self.inputs})
-        found: numpy.ndarray = logits.astype(numpy.float32, copy=False)
+    def output(self, name: str, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """One output in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound: `logits` `[batch, labels]`, or `[batch, sequence, labels]`
+        of a tagger, or `sentence_embedding` `[batch, hidden]`."""
+        (values,) = self.session.run([name], {name: arrays[name] for name in self.inputs})
+        found: numpy.ndarray = values.astype(numpy.float32, copy=False)
         return found
 
 

@@ -1,6 +1,6 @@
-"""What a classifier of texts takes and gives: texts, the facts that a caller may know of it, logits, and the answers that they are.
+"""What a model of texts takes and gives: texts, the facts that a caller may know of it, logits or vectors, and the answers that they are.
 
-n texts, C labels.
+n texts, C labels, H numbers of a vector.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy
 from typing_extensions import TypedDict
 
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import TagScheme
 from ..tasks.word_pieces import Span
 
@@ -122,34 +123,74 @@ class AnswerRule:
         return [{"label": self.labels[place], "score": float(scores[place])} for place in places]
 
 
-@dataclass(frozen=True)
-class ClassifierFacts:
-    """What a caller may know of a classifier.
+@dataclass(frozen=True, kw_only=True)
+class _CommonFacts:
+    """What a caller may know of a model of texts, whatever it gives.
 
     Attributes:
-        rule: how its logits become answers.
         inputs: names of the tensors that it reads.
-        max_length: tokens of a text that it takes.
+        max_length: tokens of a text that it takes, or of each of its windows.
+        long: what happens to longer texts.
     """
 
-    rule: AnswerRule
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
+    long: LongTexts = CUT
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether two texts may be read together."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFacts(_CommonFacts):
+    """What a caller may know of a classifier of texts or of their words.
+
+    Attributes:
+        rule: how its logits become answers.
+    """
+
+    rule: AnswerRule
+
+    @property
+    def reads_pairs(self) -> bool:
+        return not self.rule.is_by_token
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderFacts(_CommonFacts):
+    """What a caller may know of an encoder that gives vectors of texts.
+
+    Attributes:
+        dimension: numbers of a vector, H.
+        prefixes: widths below it at which the first numbers of a vector are one as well, in rising order; empty of a model that was not
+            trained for them.
+        is_normalized: whether its vectors are of length 1.
+    """
+
+    dimension: int
+    prefixes: tuple[int, ...] = ()
+    is_normalized: bool = False
+
+
+# Of a model of any kind.
+ModelFacts = ClassifierFacts | EncoderFacts
 
 
 @dataclass(frozen=True)
 class TextAnswers:
-    """What a classifier says of texts, in their order.
+    """What a model says of texts, in their order.
 
     Attributes:
-        logits: `[n, C]`, fp32; of a tagger a list of `[tokens, C]`.
-        tokens: how many each text was computed with.
-        truncated: which texts were cut.
+        values: logits `[n, C]` of a classifier, fp32; of a tagger a list of `[tokens, C]`; of an encoder vectors `[n, H]`.
+        tokens: how many each text was computed with, in all of its windows.
+        truncated: of which texts something was left out.
         offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
     """
 
-    logits: Any
+    values: Any
     tokens: list[int]
     truncated: list[bool]
     offsets: Sequence[Sequence[Span]] = ()

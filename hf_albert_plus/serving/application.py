@@ -11,17 +11,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from . import classify, inference_routes, tag
+from . import classify, embed, inference_routes, openai_embeddings, tag
 from .catalogue import Catalogue
 from .classify import ClassifyRequest, ErrorResponse
+from .embed import EmbedRequest
 from .gate import Gate
 from .guard import OPEN, Guard
 from .inference_protocol import InferRequest
+from .openai_embeddings import EmbeddingsRequest
 from .refusals import Failed, RequestError
 from .service import NAME, Measures, Service
 from .settings import ServeSettings
 from .tag import TagRequest
 
+# What has the texts of a request.
+_LISTS = {ClassifyRequest: "inputs", TagRequest: "inputs", EmbedRequest: "inputs", EmbeddingsRequest: "input"}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
 }
@@ -31,8 +35,8 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
     """Adds to an application's description the schemas of bodies that it reads by itself, how many texts a request may have, and the
     token where one is asked for."""
     read_by_themselves = FastAPI(responses=_ERRORS)
-    for router in (classify.described_router(), tag.described_router(), inference_routes.described_router()):
-        read_by_themselves.include_router(router)
+    for described in (classify, tag, embed, openai_embeddings, inference_routes):
+        read_by_themselves.include_router(described.described_router())
     routes = [*read_by_themselves.routes, *app.routes]
 
     def openapi() -> dict[str, Any]:
@@ -40,8 +44,8 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
         components = description["components"]
         schema = InferRequest.model_json_schema(ref_template=inference_routes.REFERENCE)
         components["schemas"].update(schema.pop("$defs", {}), **{InferRequest.__name__: schema})
-        for request in (ClassifyRequest, TagRequest):
-            for form in components["schemas"][request.__name__]["properties"]["inputs"]["anyOf"]:
+        for request, field in _LISTS.items():
+            for form in components["schemas"][request.__name__]["properties"][field]["anyOf"]:
                 if form.get("type") == "array":
                     form["maxItems"] = max_items
         if gate.token is not None:
@@ -151,7 +155,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app = FastAPI(
         title=NAME,
         version=__version__,
-        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words.",
+        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words; of an encoder, vectors.",
         responses=_ERRORS,
     )
     measures = Measures(in_flight=lambda: gate.in_flight, refused=lambda: catalogue.refused)
@@ -168,6 +172,8 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app.router.routes[:0] = [
         *classify.classify_routes(service),
         *tag.tag_routes(service),
+        *embed.embed_routes(service),
+        *openai_embeddings.openai_routes(service),
         *inference_routes.inference_routes(service),
     ]
     for make_router in (server_router, inference_routes.inference_router, metrics_router):

@@ -59,11 +59,11 @@ class Measures:
             buckets=_SECONDS, registry=self.registry,
         )  # fmt: skip
         of_model = ["model", "version"]
-        self.texts = Counter(f"{_PREFIX}_texts", "Texts that were classified.", of_model, registry=self.registry)
+        self.texts = Counter(f"{_PREFIX}_texts", "Texts that were answered.", of_model, registry=self.registry)
         self.tokens = Counter(f"{_PREFIX}_tokens", "Their tokens.", of_model, registry=self.registry)
         self.truncated = Counter(f"{_PREFIX}_truncated_texts", "Texts that were cut.", of_model, registry=self.registry)
         self.not_finite = Counter(
-            f"{_PREFIX}_not_finite", "Requests whose scores were no numbers.", of_model, registry=self.registry
+            f"{_PREFIX}_not_finite", "Requests whose answers were no numbers.", of_model, registry=self.registry
         )
         self._refused = _RefusedVersions(refused)
         self.registry.register(self._refused)
@@ -130,7 +130,7 @@ class Service:
         most = self.settings.max_items
         if len(texts) > most:
             raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
-        return await self.in_time(chosen.model.classify(texts, truncate=self.truncates(truncate)), chosen)
+        return await self.in_time(chosen.model.answer(texts, truncate=self.truncates(truncate)), chosen)
 
     async def in_time(self, answers: Awaitable[TextAnswers], chosen: ChosenModel) -> TextAnswers:
         """Waits for the answers of a model, and counts them.
@@ -158,4 +158,4 @@ class Service:
 def predicted(predictions: list[dict[str, Any]], chosen: ChosenModel) -> Response:
     """The predictions of a model, with its name and version."""
     content = {"model": chosen.name, "version": str(chosen.version), "predictions": predictions}
-    return Response(orjson.dumps(content), media_type="application/json")
+    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

@@ -112,7 +112,7 @@ def test_data_of_ones_own_are_not_called_glues(reported):
     assert "Scores are points on my;" in page
     assert facts["data_name"] == "my"
     assert "GLUE" not in page + card
-    assert "One task, my, in the languages of its data, sequences of up to" in card
+    assert "One task: my, sequences of up to" in card
     assert not any(word in card for word in ("English", "language: en", "benchmark"))
     assert "name: my\n" in card
 

@@ -23,6 +23,9 @@ from .self_distillation import self_distillation_loss
 from .shared_projections import down_projection_loss, up_projection_loss
 from .soft_targets import binary_logits, soft_cross_entropy_loss, soft_target_loss, token_soft_target_loss
 from .two_towers import two_tower_loss
+from .vector_cosine import vector_cosine_loss
+from .vector_error import vector_error_loss
+from .vector_similarity import vector_similarity_loss
 
 __all__ = [
     "attention_score_loss",
@@ -50,4 +53,7 @@ __all__ = [
     "token_soft_target_loss",
     "two_tower_loss",
     "up_projection_loss",
+    "vector_cosine_loss",
+    "vector_error_loss",
+    "vector_similarity_loss",
 ]

@@ -1,4 +1,4 @@
-"""A model as requests see it: texts or token ids in, logits of its labels out, batches made on the way."""
+"""A model as requests see it: texts or token ids in, logits or vectors out, batches made on the way."""
 
 import asyncio
 import time
@@ -12,11 +12,12 @@ import numpy
 
 from ..engines.input_checks import check_arrays
 from ..engines.padding import Ids
-from ..engines.text_answers import Text, TextAnswers
-from ..engines.text_classifier import TextClassifier
+from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
+from ..engines.text_model_kinds import open_text_model
 from ..engines.text_tokens import Encoded
 from ..errors import InvalidInput
 from ..machine import physical_cores
+from ..tasks.long_texts import MOST_WINDOWS
 from .batcher import TokenBatcher
 from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
@@ -28,8 +29,8 @@ _READY = 1
 _AT_ONCE = 1000
 
 
-class QueuedClassifier:
-    """A classifier with a queue before it. One event loop calls it."""
+class QueuedModel:
+    """A model of texts with a queue before it. One event loop calls it."""
 
     def __init__(self, directory: str | Path, runtime: str, settings: ServeSettings, *, verify: bool = True):
         """Opens and warms up.
@@ -38,10 +39,10 @@ class QueuedClassifier:
             verify: compare the model's files with the hashes in its record.
 
         Raises:
-            InvalidInput: no such engine, no classifier, one with fewer positions than `max_length`, or no finite logits.
+            InvalidInput: no such engine, a model that answers no texts, one with fewer positions than `max_length`, or no finite numbers.
         """
         self.settings = settings
-        self.model = TextClassifier(
+        self.model = open_text_model(
             directory,
             runtime,
             cores=settings.cores or physical_cores(),
@@ -69,24 +70,24 @@ class QueuedClassifier:
     def waiting_tokens(self) -> int:
         return self._batcher.waiting_tokens
 
-    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
-        """Tokenises and classifies, or tags.
+    async def answer(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
+        """Tokenises and computes.
 
         Args:
             texts: a text each, or a pair of them.
 
         Raises:
-            Unusable: a text that is too long and not to be cut, or a pair for a tagger.
+            Unusable: a text that is too long and not to be cut, or a pair for a model that reads none.
             Overloaded: more waits than may.
         """
-        if self.facts.rule.is_by_token and any(isinstance(text, tuple) for text in texts):
-            raise Unusable("a tagger reads texts one by one: send no pairs")
+        if not self.facts.reads_pairs and any(isinstance(text, tuple) for text in texts):
+            raise Unusable("this model reads texts one by one: send no pairs")
         with self._being_asked():
             encoded = await self._encoded_whole(texts, truncate=truncate)
-            return await self._answers(encoded.rows, encoded.truncated)
+            return await self._answers(encoded)
 
     async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
-        """Classifies rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
+        """Answers rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
 
         Raises:
             Unusable: ids that the model does not know, too many of them, or padding where there can be none.
@@ -94,17 +95,18 @@ class QueuedClassifier:
         """
         rows = self._rows(tensors)
         with self._being_asked():
-            answers = await self._answers(rows, [False] * len(rows))
-        return self._placed(answers, tensors) if self.facts.rule.is_by_token else answers
+            answers = await self._answers(Encoded(rows, [len(row["input_ids"]) for row in rows], [False] * len(rows)))
+        is_by_token = isinstance(self.facts, ClassifierFacts) and self.facts.rule.is_by_token
+        return self._placed(answers, tensors) if is_by_token else answers
 
     def _placed(self, answers: TextAnswers, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
         """A tagger's logits where the tokens stand in the tensors of a request, 0 at their padding."""
         width, is_left = tensors["input_ids"].shape[1], self.model.tokens.padding.side == "left"
         placed = []
-        for logits_SC in answers.logits:
+        for logits_SC in answers.values:
             rest = width - len(logits_SC)
             placed.append(numpy.pad(logits_SC, ((rest, 0) if is_left else (0, rest), (0, 0))))
-        return replace(answers, logits=placed)
+        return replace(answers, values=placed)
 
     async def finish(self) -> None:
         """Closes once everything that it was asked is answered, or after the deadline of requests."""
@@ -128,32 +130,35 @@ class QueuedClassifier:
             self._asked -= 1
 
     async def _encoded_whole(self, texts: Sequence[Text], *, truncate: bool) -> Encoded:
-        longest, characters = self.facts.max_length, self.model.characters
+        """Tokenises texts, nothing of which may be left out unless the request or the model's own setting says so."""
+        longest, characters, long = self.facts.max_length, self.model.characters, self.facts.long
+        may_cut = truncate or characters is None
+        room = f"{MOST_WINDOWS} windows of {longest} tokens" if long.has_windows else f"{longest} tokens"
         for place, text in enumerate(texts):
-            if not truncate and _characters(text) > characters:
+            if not may_cut and characters is not None and _characters(text) > characters:
                 raise Unusable(
-                    f"text {place} has more than {characters} characters, the most that is read for {longest} tokens: shorten it, or send "
+                    f"text {place} has more than {characters} characters, the most that is read for {room}: shorten it, or send "
                     '"truncate": true to have it cut'
                 )
         encoded = await self._encoded(texts)
-        too_long = [place for place, length in enumerate(encoded.tokens) if length > longest]
-        if too_long and not truncate:
-            first = too_long[0]
-            raise Unusable(
-                f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {longest}: shorten it, or send "
-                '"truncate": true to have it cut'
-            )
-        return encoded
+        if may_cut or not any(encoded.truncated):
+            return encoded
+        first = encoded.truncated.index(True)
+        takes = room if long.has_windows else longest
+        raise Unusable(
+            f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {takes}: shorten it, or send "
+            '"truncate": true to have it cut'
+        )
 
-    async def _answers(self, rows: list[Ids], truncated: list[bool]) -> TextAnswers:
-        lengths = [len(row["input_ids"]) for row in rows]
-        logits = await self._batcher.submit(rows, lengths=lengths)
-        return self.model.answers_of(rows, logits, truncated)
+    async def _answers(self, encoded: Encoded) -> TextAnswers:
+        lengths = [len(row["input_ids"]) for row in encoded.rows]
+        values = await self._batcher.submit(encoded.rows, lengths=lengths)
+        return self.model.answers_of(encoded, values)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
         if sum(map(_characters, texts)) <= _AT_ONCE:
-            return self.model.encode(texts)
-        return await asyncio.get_running_loop().run_in_executor(self._tokenising, self.model.encode, texts)
+            return self.model.tokenise(texts)
+        return await asyncio.get_running_loop().run_in_executor(self._tokenising, self.model.tokenise, texts)
 
     def _rows(self, tensors: Mapping[str, numpy.ndarray]) -> list[Ids]:
         """The rows of `[n, S]` tensors without their padding."""
@@ -180,17 +185,18 @@ class QueuedClassifier:
         ]
 
     def _run(self, rows: list[Ids]) -> list[numpy.ndarray]:
-        """Logits of each row. One that is not finite fails them all, and the batcher asks each request's rows again by themselves.
+        """The array of each row. One that is not finite fails them all, and the batcher asks each request's rows again by themselves.
 
         Raises:
-            NotFinite: a logit is NaN or infinite.
+            NotFinite: a number is NaN or infinite.
         """
-        logits = self.model.logits(rows)
-        if not numpy.isfinite(logits).all():
+        values = self.model.values(rows)
+        if not numpy.isfinite(values).all():
+            plural = self.model.plural
             raise NotFinite(
-                "the model computed no finite scores for this request", why="logits that are NaN or infinite"
+                f"the model computed no finite {plural} for this request", why=f"{plural} that are NaN or infinite"
             )
-        return self.model.each(rows, logits)
+        return self.model.each(rows, values)
 
 
 def _characters(text: Text) -> int:
