@@ -31,7 +31,7 @@ _HUB_METRICS = {
 
 
 def card_facts(
-    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str
+    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str | None
 ) -> dict[str, Any]:
     """All that the card of one model of the table says, for one task, as a JSON-ready record.
 
@@ -63,7 +63,7 @@ def card_facts(
         "task": task_name,
         **({} if task.benchmark else {"own_task": describe_task(task)}),
         **_data(directory, task),
-        "data_name": data_name,
+        "data_name": data_name or ("GLUE" if task.benchmark else task.name),
         "hub": hub_facts(directory, language="en" if task.benchmark else None),
         "protocol": document.protocol,
         "max_length": document.max_length,
@@ -228,7 +228,9 @@ def _reported(facts: dict[str, Any]) -> list[tuple[dict[str, Any], str, float]]:
 def _hub(facts: dict[str, Any]) -> dict[str, Any]:
     """What the metadata say of the model's origin. An older record has the training's own alone, whose data were English."""
     data_name = facts["data_name"]
-    hub = facts.get("hub") or {"language": "en", **hub_facts_of(facts["training"])}
+    hub = facts.get("hub")
+    if hub is None:
+        hub = {"language": "en", **hub_facts_of(facts["training"])}
     return {**hub, "datasets": [data_name]} if "/" in data_name else hub
 
 
@@ -236,13 +238,13 @@ def _metadata(facts: dict[str, Any]) -> str:
     """The card's YAML."""
     from huggingface_hub import EvalResult
 
-    data_name = facts["data_name"]
-    pipeline = "token-classification" if card_task(facts).has_tags else "text-classification"
+    data_name, task = facts["data_name"], card_task(facts)
+    pipeline = "token-classification" if task.has_tags else "text-classification"
     results = [
         EvalResult(
             task_type=pipeline,
             dataset_type=data_name,
-            dataset_name=f"{data_name} {row['task']}",
+            dataset_name=row["task"] if data_name == task.name else f"{data_name} {row['task']}",
             dataset_config=facts["task"],
             dataset_split=row["split"],
             metric_type=_HUB_METRICS.get(metric, metric),

@@ -117,8 +117,10 @@ def latency_grid(table: Table) -> Grid:
     return header, cells
 
 
-def average_grid(table: Table) -> Grid:
-    """The published averages that any row's scores allow."""
+def average_grid(table: Table) -> Grid | None:
+    """The published averages that any row's scores allow; None without a task of GLUE."""
+    if not any(task.benchmark for task in table.described.values()):
+        return None
     averages = {row.label: row.averages() for row in table.rows}
     names = [name for name in AVERAGES if any(name in of_row for of_row in averages.values())]
     return (

@@ -37,7 +37,7 @@ def report(
     bench: Path,
     output: Path,
     title: str,
-    data_name: str,
+    data_name: str | None = None,
     allow_different: tuple[str, ...] = (),
 ) -> Record:
     """Writes `report.md`, `report.csv`, `report.json`, `report.html` and, in `cards/`, a card for each scored
@@ -46,7 +46,7 @@ def report(
     Args:
         scores: files of `albert-plus eval --json`, one a task.
         bench: a file of `albert-plus bench --json`.
-        data_name: what the report calls the data set.
+        data_name: what the report calls the data set; by default GLUE, or what a task of one's own is called.
         allow_different: see `build_table`.
     """
     if not scores:
@@ -56,11 +56,13 @@ def report(
     documents = [read_scores(path) for path in scores]
     latency = read_latency(bench)
     table = build_table(documents, latency, allow_different=allow_different)
+    tasks = ("GLUE" if task.benchmark else task.name for task in table.described.values())
+    all_data = data_name or ", ".join(dict.fromkeys(tasks))
     parents = {f"scores {i}": file_parent(path) for i, path in enumerate(scores)}
     parents["bench"] = file_parent(bench)
 
     def work(directory: Path) -> dict[str, Any]:
-        facts = _facts(table, documents, latency, title=title, data_name=data_name)
+        facts = _facts(table, documents, latency, title=title, data_name=all_data)
         figures = facts.pop("figures")
         for figure in figures:
             write_text(directory / "figures" / f"{figure['file']}.svg", figure["svg"])
@@ -82,7 +84,7 @@ def report(
             write_text(directory / "cards" / f"{name}-{task}.md", render_card(card))
         return {"rows": len(table.rows), "tasks": list(table.tasks), "loads": list(table.loads)}
 
-    settings = {"title": title, "data_name": data_name, "allow_different": list(allow_different)}
+    settings = {"title": title, "data_name": all_data, "allow_different": list(allow_different)}
     return run_stage("report", output, settings=settings, parents=parents, work=work)
 
 

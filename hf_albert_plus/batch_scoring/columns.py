@@ -163,7 +163,7 @@ def _of_lines(source: Source, settings: ScoreSettings) -> pyarrow.Schema:
 
 def _asked(settings: ScoreSettings) -> list[tuple[str, str]]:
     """The columns that are asked for, each with the option that asks for it."""
-    pair = [] if settings.pair_column is None else [(settings.pair_column, "--pair-column")]
+    pair = [] if settings.pair_column is None else [(settings.pair_column, "--text-pair-column")]
     return [(settings.text_column, "--text-column"), *pair, *((column, "--keep") for column in settings.kept)]
 
 

@@ -14,7 +14,9 @@ class ScoreSettings:
     """What is read of the inputs, and how it is scored."""
 
     text_column: Annotated[str, Option("Column of the text; what lines of plain text are called.")] = "text"
-    pair_column: Annotated[str | None, Option("Column of the text that is read with it.")] = None
+    pair_column: Annotated[
+        str | None, Option("Column of the second text of a pair.", name="--text-pair-column", also=("--pair-column",))
+    ] = None
     keep: Annotated[
         tuple[str, ...],
         Option("Column to copy into the output, as NAME. Repeat for several.", metavar="COLUMN[=NAME]"),

@@ -231,7 +231,7 @@ def check_single_texts(settings: ScoreSettings, *, model: str) -> None:
         InvalidInput: pairs, or a column of logits.
     """
     if settings.pair_column is not None or settings.logits:
-        option = "--logits" if settings.logits else "--pair-column"
+        option = "--logits" if settings.logits else "--text-pair-column"
         raise InvalidInput(f"{option} is for classifiers of texts", got=model, repair="leave it out")
 
 

@@ -24,11 +24,11 @@ Inputs = Annotated[
 Cores = Annotated[
     int | None,
     typer.Option(
-        min=1, max=4096, help="Of a worker. Default: this machine's; on a cluster, those of the smallest node."
+        min=1, max=4096, help="Cores of a worker. Default: this machine's; on a cluster, those of the smallest node."
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, max=100_000, help="Processes. Default: 1; on a cluster, as many as fit.")
+    int | None, typer.Option(min=1, max=100_000, help="Worker processes. Default: 1; on a cluster, as many as fit.")
 ]
 Address = Annotated[
     str | None,
@@ -47,7 +47,9 @@ def score(
     inputs: Inputs,
     engine: Annotated[
         str,
-        typer.Option(metavar="DIR[:ENGINE]", help="A classifier. ENGINE by default onnx-int8, else onnx, else torch."),
+        typer.Option(
+            metavar="DIR[:ENGINE]", help="A classifier. The default of ENGINE is onnx-int8, else onnx, else torch."
+        ),
     ],
     output: Output,
     settings: ScoreSettings,
@@ -74,7 +76,7 @@ def embed(
         str,
         typer.Option(
             metavar="DIR[:ENGINE]",
-            help="An export with --pooling. ENGINE by default onnx-int8, else onnx, else torch.",
+            help="An export with --pooling. The default of ENGINE is onnx-int8, else onnx, else torch.",
         ),
     ],
     output: Output,

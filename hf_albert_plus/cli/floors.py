@@ -25,7 +25,7 @@ def floor(
 ) -> None:
     """Fit, score and time classifiers without an encoder: TF-IDF and, with a teacher, static embeddings; of tags the words and what is around them.
 
-    What an encoder is worth is what it scores above them. OUT/scores.json is one of a report's --scores.
+    An encoder is worth what it scores above them. OUT/scores.json can be given to albert-plus report as one of its --scores.
     """
     if teacher is not None:
         check_answers_texts(on.task, what="floor --teacher", repair="leave out --teacher")

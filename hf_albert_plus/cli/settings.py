@@ -34,12 +34,17 @@ class RunSettings:
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
     head_learning_rate: Annotated[float | None, PythonOnly("--head-learning-rate has it")] = None
     teacher_epochs: Annotated[float | None, Option("Passes over the data. Default: the task's own.")] = None
-    student_epochs: Annotated[float | None, Option("Default: the method's; twice the teacher's for kd-hidden.")] = None
+    student_epochs: Annotated[
+        float | None,
+        Option("The student's passes over the data. Default: the method's; twice the teacher's for kd-hidden."),
+    ] = None
     batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None
     learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = TrainSettings.learning_rate
     student_learning_rate: Annotated[float | None, Option("Default: the method's.")] = None
     max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = TrainSettings.max_length
-    floor: Annotated[bool | None, Option("Also classifiers without an encoder. Default: for your own data.")] = None
+    floor: Annotated[
+        bool | None, Option("Add classifiers without an encoder to the table. Default: for your own data.")
+    ] = None
     shapes: Annotated[str, Option("Shapes to time, BATCHxLENGTH.")] = "1x16,8x128"
     bench_seconds: Annotated[float, Option("Least measured time for each row and shape.", name="--seconds")] = 3.0
     precision: Annotated[

@@ -32,8 +32,8 @@ class ServeSettings:
     truncate: Annotated[
         bool, Option("Cut longer texts, and say so, instead of refusing them, where the request does not say.")
     ] = False
-    max_body: Annotated[int, Option("Bytes of a request.")] = 4 << 20
-    max_items: Annotated[int, Option("Texts of a request.")] = 1024
+    max_body: Annotated[int, Option("Largest request in bytes.")] = 4 << 20
+    max_items: Annotated[int, Option("Most texts in a request.")] = 1024
     max_waiting: Annotated[int, Option("Tokens that may wait in a process before it answers 429.")] = 1 << 17
     deadline_s: Annotated[float, Option("Seconds after which a request is answered 504.", name="--deadline")] = 10.0
     header_timeout: Annotated[

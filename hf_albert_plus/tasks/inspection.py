@@ -1,11 +1,12 @@
 """A look at data before anything is trained on them: what a record and a report say, and what somebody should see."""
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
+from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
 from .joined_answers import windows_a_text
 from .long_rows import answering_of
 from .long_texts import Way
@@ -39,6 +40,7 @@ class DataFacts:
         contradictions: texts that stand in the training split with different labels.
         without_label: training rows with none of several labels.
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
+        doubts: what else to look at, in words.
         long: what happens to these, where they are not just cut.
         windows: that the training texts are read in, where they are: how many in the mean, and the most; None where nobody counted.
         words: of the training rows, where each has a tag: how many in the mean, and in the longest.
@@ -54,6 +56,7 @@ class DataFacts:
     without_label: int
     cut: float | None = None
     max_length: int | None = None
+    doubts: list[str] = field(default_factory=list)
     long: Way | None = None
     windows: tuple[float, int] | None = None
     words: tuple[float, int] | None = None
@@ -102,7 +105,7 @@ class DataFacts:
                 f"most texts should fit into --max-length, got {100 * self.cut:.0f} % longer than {self.max_length} tokens: "
                 "raise it if the model has positions, or use --long head-tail or --long windows"
             )
-        return said
+        return [*said, *self.doubts]
 
 
 def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> dict[str, Any]:
@@ -136,9 +139,12 @@ def look_at(
     texts = {split: texts_of(rows, task) for split, rows in splits.items()}
     known = set(texts["train"])
     labels = train["label"][:]
+    counts = {split: len(rows) for split, rows in splits.items()}
+    classes = _classes(labels, task)
+    doubts = doubts_of_numbers(labels) if task.is_regression else doubts_of_classes(classes, task, rows=len(train))
     return DataFacts(
-        rows={split: len(rows) for split, rows in splits.items()},
-        classes=_classes(labels, task),
+        rows=counts,
+        classes=classes,
         bounds=(min(labels), max(labels)) if task.is_regression else None,
         empty_texts={
             split: sum(not any(part.strip() for part in text) for text in rows) for split, rows in texts.items()
@@ -148,6 +154,7 @@ def look_at(
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
         cut=None if tokenizer is None or max_length is None else _cut(texts["train"], tokenizer, max_length),
         max_length=max_length,
+        doubts=[*doubts, *doubts_of_splits(counts)],
         long=None if task.long.is_cut else task.long.way,
         windows=_windows(train, task, tokenizer, max_length),
         **(_of_words(train, task, tokenizer, max_length) if task.has_tags else {}),

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -406,6 +407,21 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         assert word in str(refused.value)
 
 
+def test_a_csv_is_refused_with_a_command_that_converts_it(run, tmp_path):
+    path = tmp_path / "my file.csv"
+    path.write_text('text;id\n"a film; to see\ntwice";7\nboring;8\n')
+    with pytest.raises(InvalidInput, match="must end in .parquet") as refused:
+        run(str(path))
+    command = str(refused.value).rpartition("write it as lines of JSON: ")[2]
+    assert command.startswith("python -c ")
+    subprocess.run([sys.executable, *shlex.split(command)[1:]], check=True, timeout=120)
+    written = path.with_suffix(".jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in written] == [
+        {"text": "a film; to see\ntwice", "id": 7},
+        {"text": "boring", "id": 8},
+    ]
+
+
 @pytest.mark.parametrize(
     ("inputs", "settings", "words"),
     [
@@ -422,7 +438,7 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         (["in.txt"], {"keep": ("logits",)}, ["'logits'", "--keep logits=OTHER"]),
         (["in.txt"], {"keep": ("text", "other=text")}, ["'text'", "--keep other=OTHER"]),
         (["in.txt"], {"keep": ("other",)}, ["in.txt has one column", "--keep other"]),
-        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--pair-column other"]),
+        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--text-pair-column other"]),
         (["in.txt", "in.parquet"], {"keep": ("text", "idx")}, ["in.txt has one column", "--keep idx"]),
         (["in.jsonl", "in.parquet"], {"keep": ("idx",)}, ["idx is string in in.jsonl", "int64 in in.parquet"]),
         (["in.parquet"], {"text_column": "txet"}, ["'txet'", "did you mean 'text'"]),
