@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from hf_albert_plus.calibration.reliability import Reliability
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.class_scores import ClassScore, Confusions, are_of
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
 from hf_albert_plus.records.limits import limited
@@ -116,7 +117,7 @@ class ScoredRun:
         predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
         logits: of several labels, a list a row; None of a file of predictions.
         classes, confusions, reliability: of a task of one's own, where it has them.
-        average_layers: that a row of text ran, of a graph with exits.
+        average_layers, windows: that a text ran and was read in, of a graph with exits and where long texts are read in several.
     """
 
     directory: PathText
@@ -133,6 +134,7 @@ class ScoredRun:
     confusions: Confusions | None = field(default=None, metadata=IF_KNOWN)
     reliability: Reliability | None = field(default=None, metadata=IF_KNOWN)
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
+    windows: WindowCount | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +226,7 @@ class Cell(Percentiles):
         rounds: samples in ms of each round.
         flops: of a batch; None of traffic, as `gops_per_s` and `attained`.
         attained: share of the ceiling; None where there is none.
-        mean_batch: sentences that the server scenario answered together.
-        kept_up: whether the server scenario answered as fast as sentences came.
+        mean_batch, kept_up: sentences that the server scenario answered together, and whether it did as fast as they came.
     """
 
     items_per_s: Positive
@@ -255,10 +256,8 @@ class TimedRow:
     Attributes:
         effective_parameters: parameters of the model that computes the same with nothing shared.
         sequence_flops: operations of the products of one sequence of 128 tokens, or of all positions; a multiplication and an addition are two.
-        load_ms: to open it from cold files in a process of its own.
-        load_mb: that opening it adds once the libraries are imported.
-        peak_rss_mb: of the whole process.
-        loads: load -> its timings.
+        load_ms, load_mb, peak_rss_mb: to open it from cold files in a process of its own; what that adds once libraries are imported; of all.
+        loads, windows: load -> its timings; and windows of a text of the traffic, where long ones are read in several.
     """
 
     label: str
@@ -276,6 +275,7 @@ class TimedRow:
     model_sha256: str
     architecture_sha256: str
     loads: dict[str, Cell]
+    windows: WindowCount | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Scores of targets, or of files of predictions, on GLUE tasks: a stage, and the functions that it is made of."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.eval.vector_scores import check_vector_task, static_rows, vector_run
 from hf_albert_plus.eval.vector_targets import STATIC, is_encoder
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.heads import answers, architecture_of
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.model_inputs import longest_input
@@ -38,6 +40,7 @@ from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.record import Parent, Record, file_parent, parent, training_record
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.long_rows import answering_of
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
@@ -150,6 +153,7 @@ def score_targets(
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)
+            run = replace(run, windows=WindowCount.of(answering_of(encoded)))
             runs.setdefault((target.label, row_name), []).append(run)
     named = {target.label: target for target in reversed(targets)}
     rows = [

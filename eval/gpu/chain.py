@@ -52,7 +52,9 @@ class Chain:
 
     def described(self, output: Path) -> Iterator[str]:
         """What is about to be done, a line each: where, with what, and the parts."""
-        yield f"{self.device.name}: {self.model}, {self.sizes.name} sizes, no network, files in {output}"
+        versions = environment()["versions"]
+        libraries = f"torch {versions['torch']}, transformers {versions['transformers']}"
+        yield f"{self.device.name}, {libraries}: {name_of(self.model)}, {self.sizes.name} sizes; no network, files in {output}"
         if self.sizes is SMALL:
             yield "small sizes show that the chain works; their figures say nothing of the device"
         for part, lacking in self.plan():

@@ -145,7 +145,7 @@ def measure_exits(bench: Bench) -> list[GpuRow]:
             "mean_layers": round(mean_layers, 2),
             "of_layers": layers,
             "rows_that_leave_alike": int(alike_B.sum()),
-            "largest_difference": float((left.logits_BC - expected_BC)[alike_B].abs().max()),
+            "largest_difference": float(((left.logits_BC - expected_BC).abs() * alike_B[:, None]).max()),
         }
         calls: dict[str, Call] = {
             "all layers fp32": torch_call(model, tensors),

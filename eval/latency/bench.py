@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,6 +95,7 @@ def bench(
         facts |= {
             "task": traffic.task.name,
             "max_length": traffic.max_length,
+            **({} if traffic.task.long.is_cut else {"long": asdict(traffic.task.long)}),
             "scenarios": scenarios,
             "rate": settings.rate,
         }
@@ -178,6 +179,7 @@ def bench_targets(
                 model_sha256=model_hash(target.directory, target.runtime),
                 architecture_sha256=architecture_hash(engines[target.label].config),
                 loads=cells[target.label],
+                windows=clients[target.label].windows if clients else None,
             )
             for target in targets
         ],

@@ -16,6 +16,7 @@ from hf_albert_plus.engines.invariance import BatchEffect, answers_alone, answer
 from hf_albert_plus.engines.runtime_files import weight_files
 from hf_albert_plus.engines.text_answers import Decide, Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
+from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.answers import first_metric, rule_for
 from hf_albert_plus.eval.load.clients import Clients
 from hf_albert_plus.eval.load.neighbour_documents import Neighbours, NeighboursRow
@@ -72,7 +73,8 @@ def bench_invariance(
     else:
         asked = _Asked(traffic, texts, settings, cores)
         opened = _open(baseline, asked)
-        expected = _Expected(answers := _answer_alone(opened), opened.compared(answers))
+        answers = _answer_alone(opened)
+        expected = _Expected(answers, opened.compared(answers))
         rows = [_row(target, asked, expected, is_baseline=target == baseline) for target in targets]
     return Neighbours(
         task=traffic.task.name,
@@ -153,6 +155,12 @@ class _Opened:
 
 def _open(target: Target, asked: _Asked) -> _Opened:
     classifier = TextClassifier(target.directory, target.runtime, cores=asked.cores, max_length=None)
+    if not classifier.facts.long.is_cut:
+        raise InvalidInput(
+            "texts are compared alone and in company where each is one row, and long ones are cut at the end",
+            got=f"{target.directory}, trained with --long {classifier.facts.long.way}",
+            repair="compare a model that was trained with --long cut",
+        )
     threads = get_runtime(target.runtime).share(asked.cores).threads
     engine = Engine.load(target.directory, target.runtime, threads=threads, verify=False)
     check_labels(engine, asked.task)

@@ -90,7 +90,7 @@ def bench_served(
         _check_vectors(traffic.task, peers)
     fits_positions(engine.config, traffic.max_length)
     client = Client(target, engine, traffic)
-    groups = _groups(len(client.rows), texts)
+    groups = _groups(len(client.rows_of), texts)
     asked = [[traffic.text(number) for number in group] for group in groups]
     call_tokens = _call_tokens(target, traffic.max_length)
     batches = [_batches(group, client, call_tokens=call_tokens) for group in groups]
@@ -114,7 +114,7 @@ def bench_served(
             [traffic.request(group) for group in groups],
         )
         agreement = label_agreement(
-            ours.ask(clients, ours.bodies[: -(-len(client.rows) // texts)]), client, engine, groups
+            ours.ask(clients, ours.bodies[: -(-len(client.rows_of) // texts)]), client, engine, groups
         )
         spent: list[dict[str, float]] = []
         walls_s: list[float] = []
@@ -184,8 +184,9 @@ def _check_vectors(task: Task, peers: Path | None) -> None:
     """Refuses what an encoder does not answer.
 
     Raises:
-        InvalidInput: pairs of texts, or peers, which give labels.
+        InvalidInput: pairs of texts, words with tags, or peers, which give labels.
     """
+    check_answers_texts(task, what="bench serve of an encoder", repair="use another --task")
     if len(task.columns) > 1:
         raise InvalidInput(
             "an encoder gives vectors of single texts", got=f"{task.name}, a task of pairs", repair="use another --task"
@@ -196,9 +197,9 @@ def _check_vectors(task: Task, peers: Path | None) -> None:
 
 def _batches(group: Sequence[int], client: Client, *, call_tokens: float) -> list[list[int]]:
     """The batches in which an engine computes a group."""
-    lengths = [client.lengths[number] for number in group]
-    batches = token_batches(lengths, budget=TOKEN_BUDGET, call_tokens=call_tokens)
-    return [[group[place] for place in batch] for batch in batches]
+    rows = [row for number in group for row in client.rows_of[number]]
+    batches = token_batches([client.lengths[row] for row in rows], budget=TOKEN_BUDGET, call_tokens=call_tokens)
+    return [[rows[place] for place in batch] for batch in batches]
 
 
 def _plain_texts(texts: Sequence[Text]) -> list[str]:
@@ -229,7 +230,7 @@ def _turns(other: PeerProcess, made: _Server, clients: int) -> tuple[Player, Cal
 
 def _answer_all(client: Client, batches: list[list[int]]) -> None:
     for batch in batches:
-        client.answer(batch)
+        client.answer_rows(batch)
 
 
 def _engine_alone(client: Client, batches: list[list[list[int]]], *, seconds: float) -> Percentiles:

@@ -31,6 +31,9 @@ from hf_albert_plus.eval.latency.timing import (
 from hf_albert_plus.eval.measured_documents import Cell
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.eval.window_counts import WindowCount
+from hf_albert_plus.tasks.joined_answers import rows_of_texts, text_numbers
+from hf_albert_plus.tasks.long_rows import answering_of
 from hf_albert_plus.tasks.row_texts import texts_of
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
 from hf_albert_plus.tasks.splits import load_split
@@ -84,18 +87,33 @@ def as_asked(text: Text) -> str | dict[str, str]:
 
 
 class Client:
-    """A target with the traffic's sentences in its own tokens. Tokenisation is done before anything is timed."""
+    """A target with the traffic's sentences in its own tokens. Tokenisation is done before anything is timed.
+
+    Attributes:
+        rows, lengths: of tokens, and how many each has.
+        rows_of: the numbers of each sentence's rows: one, or those of its windows.
+        tokens: of each sentence, in all of its rows.
+        windows: of a sentence, where long ones are read in several.
+    """
 
     def __init__(self, target: Target, engine: Engine, traffic: Traffic):
         self.target, self.engine = target, engine
         self.tokenizer = load_tokenizer(target.directory, engine.config)
-        self.rows = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length).to_list()
+        encoded = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length)
+        self.rows, answering = encoded.to_list(), answering_of(encoded)
         self.lengths = [row["length"] for row in self.rows]
-        self.longest = int(numpy.argmax(self.lengths))
+        self.windows = WindowCount.of(answering)
+        self.rows_of = rows_of_texts(range(len(self.rows)) if answering is None else text_numbers(answering))
+        self.tokens = [sum(self.lengths[row] for row in of_text) for of_text in self.rows_of]
+        self.longest = int(numpy.argmax(self.tokens))
 
     def answer(self, numbers: Sequence[int]) -> object:
-        """One batch of sentences, by their numbers."""
-        return self.engine(**pad_rows([self.rows[number % len(self.rows)] for number in numbers], self.tokenizer))
+        """One batch of sentences, by their numbers, all windows of each."""
+        return self.answer_rows([row for number in numbers for row in self.rows_of[number % len(self.rows_of)]])
+
+    def answer_rows(self, numbers: Sequence[int]) -> object:
+        """One batch of rows, by their numbers."""
+        return self.engine(**pad_rows([self.rows[number] for number in numbers], self.tokenizer))
 
     def answer_all(self, engine: Engine, batches: list[list[int]], *, streams: int) -> None:
         """Batches of sentences on the target's engine, as it is opened for so many of them at a time."""
@@ -140,7 +158,7 @@ def time_offline(
     def play(client: Client, _: int) -> list[float]:
         return [elapsed_ms(partial(run_pass, client.target.label))]
 
-    sentences = len(next(iter(clients.values())).rows)
+    sentences = len(next(iter(clients.values())).rows_of)
     return _play(
         clients,
         play,
@@ -170,7 +188,7 @@ def time_server(
         first = turn * count
         loop = open_loop(
             arrivals,
-            lengths=[client.lengths[(first + number) % len(client.lengths)] for number in range(count)],
+            lengths=[client.tokens[(first + number) % len(client.tokens)] for number in range(count)],
             answer=lambda numbers: client.answer([first + number for number in numbers]),
         )
         batches[client.target.label] += loop.batches

@@ -80,4 +80,10 @@ def data_grid(facts: DataFacts) -> Grid:
         rows.append([f"words beyond {facts.max_length} tokens", f"{100 * facts.cut_words:.2f} %"])
     if facts.cut is not None:
         rows.append([f"texts longer than {facts.max_length} tokens", f"{100 * facts.cut:.1f} %"])
+    if facts.long is not None:
+        rows.append(
+            ["what is read of these", "their beginning and end" if facts.windows is None else "all, in windows"]
+        )
+    if facts.windows is not None:
+        rows.append(["windows a text, in the mean and at most", f"{facts.windows[0]:g} and {facts.windows[1]:,}"])
     return ["of the data", ""], rows

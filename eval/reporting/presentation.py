@@ -259,6 +259,7 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
     }
     if others:
         lines.append(f"Rows that were scored, of those that GLUE has: {', '.join(others)}.")
+    lines += _window_notes(scores)
     lines += floor_notes(table)
     lines += _untimed_notes(table)
     lines += [f"Joined on request: {words}." for words in table.allowed]
@@ -268,6 +269,17 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
         if any(name in r.averages() for r in table.rows)
     ]
     return list(dict.fromkeys(lines))
+
+
+def _window_notes(scores: list[Scores]) -> list[str]:
+    """How long texts were read, a note a split where they were read in windows."""
+    return [
+        f"{row.task} {row.split}: texts of more than {document.max_length} tokens were read in windows, {row.runs[0].windows.mean:.2f} a text in "
+        f"the mean and {row.runs[0].windows.most} at most, whose answers were joined."
+        for document in scores
+        for row in document.rows
+        if row.runs[0].windows is not None
+    ]
 
 
 def _untimed_notes(table: Table) -> list[str]:

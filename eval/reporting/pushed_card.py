@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import ARTEFACTS
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.reporting.card import diagram, encoder_facts, parameter_facts, shape_words, totals
@@ -17,6 +18,7 @@ from hf_albert_plus.records.record import CARD, training_record
 from hf_albert_plus.tasks.task_file import read_task
 
 _README = "README.md"
+_TOWERS = "TwinModel"
 # What the Hub calls what a head does.
 _PIPELINES = {
     "ForSequenceClassification": "text-classification",
@@ -29,7 +31,8 @@ _PIPELINES = {
 
 
 def card_to_push(directory: Path, repo_id: str, *, said: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of a directory's card by their names, as they go to a repository; none where somebody wrote a README by hand.
+    """The files of a directory's card by their names, as they go to a repository; none where somebody wrote a README by hand, and of two
+    towers, which no card describes yet.
 
     Args:
         said: what the user says of the model (`check_hub_words`).
@@ -38,8 +41,10 @@ def card_to_push(directory: Path, repo_id: str, *, said: Mapping[str, str]) -> d
         InvalidInput: a card of another shape; or words, and a README by hand.
     """
     readme, record = directory / _README, directory / CARD
-    written = readme.read_text(encoding="utf-8") if readme.is_file() else None
+    written = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else None
     if not record.is_file():
+        if written is None and architecture_of(load_config(directory, option="DIR")).endswith(_TOWERS):
+            return {}
         if written is None:
             return {_README: unmeasured_card(directory, repo_id, said=said).encode()}
         _check_no_words(said, readme)
@@ -66,7 +71,6 @@ def _check_no_words(said: Mapping[str, str], readme: Path) -> None:
 
 def unmeasured_card(directory: Path, repo_id: str, *, said: Mapping[str, str]) -> str:
     """A card of what config and records say; whoever measures the model writes the other one (`albert-plus card`)."""
-    from hf_albert_plus.config_files import load_config
     from hf_albert_plus.eval.reporting.templates import environment
 
     config = load_config(directory, option="DIR")

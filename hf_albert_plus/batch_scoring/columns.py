@@ -48,12 +48,12 @@ class InputFormat:
 
     Attributes:
         kept: schema of the columns that go into the output.
-        characters: how many of a text matter; what is beyond one more is not kept in memory.
+        characters: how many of a text matter; what is beyond one more is not kept in memory. None where all may.
     """
 
     settings: ScoreSettings
     kept: pyarrow.Schema
-    characters: int
+    characters: int | None
 
     def text(self, values: Sequence[Any], where: str) -> Text:
         """The text of a row, or both of a pair, with no more characters than show that there are too many.
@@ -69,7 +69,7 @@ class InputFormat:
             if not isinstance(value, str):
                 raise _no_text(name, where, "null" if value is None else type(value).__name__)
             check_characters(name, value, where)
-        cut = [value[: self.characters + 1] for value in values]
+        cut = list(values) if self.characters is None else [value[: self.characters + 1] for value in values]
         return (cut[0], cut[1]) if len(cut) == 2 else cut[0]
 
 

@@ -19,9 +19,13 @@ class ScoreSettings:
         tuple[str, ...],
         Option("Column to copy into the output, as NAME. Repeat for several.", metavar="COLUMN[=NAME]"),
     ] = ()
-    max_length: Annotated[int | None, Option("Tokens of a text; the rest is cut. Default: the model's positions.")] = (
-        None
-    )
+    max_length: Annotated[
+        int | None,
+        Option(
+            "Tokens of a text; the rest is cut. Default: the model's positions. Where it was trained by --long head-tail or windows, tokens of "
+            "a row, by default as it was trained."
+        ),
+    ] = None
     token_budget: Annotated[int, Option("Tokens a batch, padding included.")] = TOKEN_BUDGET
     logits: Annotated[
         bool, Option("Write a column of the raw logits of each row too, as soft labels for a student to learn from.")

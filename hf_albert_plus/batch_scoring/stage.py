@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..config_files import load_config
-from ..engines.classifier_config import answer_rule_of, check_gives_labels, check_label_names
+from ..engines.classifier_config import (
+    answer_rule_of,
+    check_gives_labels,
+    check_label_names,
+    classifier_length,
+    long_texts_of,
+)
 from ..errors import InvalidInput, StageConflict
-from ..model_inputs import length_taken
 from ..records.files import sync_tree
 from ..records.outputs import OutputLock, check_directory, remove, take_directory
 from ..records.progress import bar
@@ -157,7 +162,7 @@ def score(
     if rule.is_by_token:
         check_single_texts(settings, model="a tagger, which answers words")
     settings.check_kept(own=[*_OF_LABELS, *(TAG_COLUMNS if rule.is_by_token else ())])
-    max_length = length_taken(config, served.directory, max_length=settings.max_length)
+    max_length = classifier_length(config, served.directory, max_length=settings.max_length)
     of_model = {"labels": list(rule.labels), "problem_type": rule.problem_type, "thresholds": list(rule.thresholds)}
     settings = replace(settings, max_length=max_length)
     return run_over_files(
@@ -189,7 +194,9 @@ def run_over_files(
     output = output.absolute()  # pyarrow takes a "~" that a path begins with for somebody's home
     sources = find_sources(inputs, output=output)
     kept = kept_schema(sources, settings)
-    identity = RunIdentity(settings={**settings.describe(), "runtime": served.runtime}, engine=parent(served.directory))
+    long = long_texts_of(served.directory)
+    said = settings.describe() | ({} if long.is_cut else {"long": asdict(long)})
+    identity = RunIdentity(settings={**said, "runtime": served.runtime}, engine=parent(served.directory))
     old = begun(output)
     if old is not None:
         check_same(old, identity=identity, sources=sources, output=output)

@@ -127,6 +127,7 @@ def _print(scores: "Scores", task: "Task") -> None:
     ways = list(dict.fromkeys(way.batching for row in scores.rows for way in row.runs[0].throughput or ()))
     several = any(len(row.runs) > 1 for row in scores.rows)
     has_exits = any(row.runs[0].average_layers is not None for row in scores.rows)
+    has_windows = any(row.runs[0].windows is not None for row in scores.rows)
     rows = []
     for row in scores.rows:
         cells = [row.label, row.task, row.split, str(row.examples)]
@@ -136,12 +137,14 @@ def _print(scores: "Scores", task: "Task") -> None:
             cells += [_range(metric, row.spread[metric])] if several else []
             cells.append(_range(metric, row.intervals[metric]))
         cells += [_layers(row)] if has_exits else []
+        cells += [str(row.runs[0].windows or 1)] if has_windows else []
         paces = {way.batching: f"{way.sentences_per_s:.0f}" for way in row.runs[0].throughput or ()}
         cells += [paces.get(way, "") for way in ways]
         rows.append(cells)
     metrics = [column for metric in task.metrics for column in (metric, *(["range"] if several else []), "95 %")]
     header = ["model", "task", "split", "examples", *(["seeds"] if several else []), *metrics]
     header += ["average layers"] if has_exits else []
+    header += ["windows a text"] if has_windows else []
     print_rows([*header, *(f"sentences/s {way}" for way in ways)], rows)
     for row in scores.rows:
         if row.differs_from_glue:

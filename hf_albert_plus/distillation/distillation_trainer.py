@@ -105,7 +105,7 @@ class DistillationTrainer(DistillerTrainer):
             readers = [each for each in (self.distiller.student, self.distiller.teacher) if each is not None]
             read = [name for each in readers for name in inspect.signature(each.forward).parameters]
             ours = ("label", "label_ids", TEACHER_LOGITS, LABELLED)
-            self._signature_columns = list(dict.fromkeys([*read, *self.label_names, *ours]))
+            self._signature_columns: Any = list(dict.fromkeys([*read, *self.label_names, *ours]))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         super().save_model(output_dir, _internal_call)

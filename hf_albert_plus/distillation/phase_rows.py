@@ -12,6 +12,8 @@ from ..errors import InvalidInput
 from ..model_inputs import IGNORED
 from ..pretraining.masking import Masking
 from ..records.files import check_input_file
+from ..tasks.joined_answers import text_numbers
+from ..tasks.long_rows import answering_of
 from ..tasks.own_data import more_texts
 from ..tasks.rows import encode
 from ..tasks.soft_labels import SOFT_LABELS
@@ -33,7 +35,8 @@ _TEXTS = ("query", "document")
 def task_rows(
     data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int, soft_labels: str | None = None
 ) -> "Dataset":
-    """The task's training rows as token ids with labels; with the column of a teacher's answers also their logits."""
+    """The task's training rows as token ids with labels; with the column of a teacher's answers also their logits.
+    Each window of a text has those of the text."""
     return _with_answers(load_split(data, task, "train", soft_labels=soft_labels), task, tokenizer, max_length)
 
 
@@ -48,7 +51,10 @@ def _with_answers(rows: "Dataset", task: Task, tokenizer: PreTrainedTokenizerBas
     encoded = encode(rows, task, tokenizer, max_length=max_length)
     if SOFT_LABELS not in rows.column_names:
         return encoded
-    return encoded.add_column(TEACHER_LOGITS, rows[SOFT_LABELS][:])
+    soft, answering = rows[SOFT_LABELS][:], answering_of(encoded)
+    if answering is not None:
+        soft = [soft[text] for text in text_numbers(answering)]
+    return encoded.add_column(TEACHER_LOGITS, soft)
 
 
 def together(labelled: "Dataset", unlabelled: "Dataset | None") -> "Dataset":

@@ -10,6 +10,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTr
 
 from ..checkpoints import check_label_names, check_label_order, open_tokenizer
 from ..config_files import load_config
+from ..engines.classifier_config import answer_rule_of
 from ..errors import InvalidInput
 from ..heads import answers, architecture_of, gives_labels
 from ..model_inputs import reads_token_types
@@ -17,6 +18,8 @@ from ..records import processes
 from ..records.files import writing
 from ..records.progress import track
 from ..records.stage import mark, taken_up
+from ..tasks.joined_answers import text_logits, text_numbers
+from ..tasks.long_rows import answering_of
 from ..tasks.rows import fitted_tokenizer, load_tokenizer
 from ..tasks.task import Task
 from ..text.letter_tokenizer import letter_tokenizer
@@ -86,10 +89,11 @@ def with_teacher_answers(
     without dropout every time.
 
     Args:
-        teacher_rows: the same rows as the teacher reads them.
+        teacher_rows: the same rows as the teacher reads them; of texts in windows, the same texts. Where its tokenizer makes other windows of
+            a text, each of the rows has what the teacher says of the whole text.
         column: TEACHER_LOGITS or TEACHER_VECTORS.
     """
-    order = sorted(range(len(rows)), key=teacher_rows["length"][:].__getitem__)
+    order = sorted(range(len(teacher_rows)), key=teacher_rows["length"][:].__getitem__)
     parts = [order[begin : begin + _PART] for begin in range(0, len(order), _PART)]
     files = [directory / f"{number}.safetensors" for number in range(len(parts))]
     directory.mkdir(parents=True, exist_ok=True)
@@ -103,8 +107,14 @@ def with_teacher_answers(
                 save_file({column: answers}, temporary)
             mark(done, [files[number]], facts=parts[number])
     processes.wait()
-    answers = torch.cat([load_file(file)[column] for file in files])
-    return rows.add_column(column, list(answers[torch.tensor(order).argsort()].numpy()))
+    answers = torch.cat([load_file(file)[column] for file in files])[torch.tensor(order).argsort()]
+    answering, of_teacher = answering_of(rows), answering_of(teacher_rows)
+    if answering is not None and of_teacher is not None:
+        ours, theirs = text_numbers(answering), text_numbers(of_teacher)
+        if ours != theirs:
+            has_several = answer_rule_of(teacher.config).has_several
+            answers = torch.from_numpy(text_logits(answers.numpy(), theirs, has_several=has_several))[ours]
+    return rows.add_column(column, list(answers.numpy()))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from typing import Any
 
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_tagger
+from ..model_inputs import length_taken, longest_input
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import scheme_of_labels
+from ..tasks.task_file import read_long_task
 from .text_answers import TAGGING, AnswerRule
 
 # From which probability one of several labels is given, where the config does not say.
@@ -101,3 +104,29 @@ def check_gives_labels(config: Any, directory: str | Path) -> None:
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )
+
+
+def long_texts_of(directory: str | Path) -> LongTexts:
+    """What happens to texts that are longer than a classifier takes, as it was trained.
+
+    Raises:
+        InvalidInput: a task.json that describes no task.
+    """
+    task = read_long_task(directory)
+    return CUT if task is None else task.long
+
+
+def classifier_length(config: Any, directory: str | Path, *, max_length: int | None) -> int:
+    """Tokens of a row that a classifier takes. Unless told otherwise these are all of its positions; where long texts are not just cut, so many
+    as it was trained with.
+
+    Raises:
+        InvalidInput: it has fewer positions, or windows would share too many of their tokens.
+    """
+    taken = length_taken(config, directory, max_length=max_length)
+    task = read_long_task(directory)
+    if task is None:
+        return taken
+    taken = max_length or min(task.max_length, longest_input(config))
+    task.long.check(taken)
+    return taken

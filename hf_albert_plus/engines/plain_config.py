@@ -63,9 +63,6 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
 
 
 def _is_sound(config: PlainConfig) -> bool:
-    counts = [config.vocab_size, config.max_position_embeddings]
-    if is_bare_encoder(config):
-        counts.append(config.hidden_size)
     pad = config.pad_token_id
     return (
         isinstance(config.model_type, str)
@@ -76,10 +73,16 @@ def _is_sound(config: PlainConfig) -> bool:
         and len(config.id2label) > 0
         and all(isinstance(name, str) for name in config.id2label.values())
         and config.problem_type in (None, *_PROBLEMS)
-        and all(type(count) is int and count > 0 for count in counts)
+        and all(type(count) is int and count > 0 for count in _counts(config))
         and type(config.type_vocab_size) is int
         and (pad is None or (type(pad) is int and 0 <= pad < config.vocab_size))
     )
+
+
+def _counts(config: PlainConfig) -> list[int | None]:
+    """The numbers of a config that must be above 0."""
+    counts = [config.vocab_size, config.max_position_embeddings]
+    return [*counts, config.hidden_size] if is_bare_encoder(config) else [*counts]
 
 
 def _names_agree(config: PlainConfig, said: dict[str, Any]) -> bool:

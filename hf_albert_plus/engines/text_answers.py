@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy
 from typing_extensions import TypedDict
 
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import TagScheme
 from ..tasks.word_pieces import Span
 
@@ -128,12 +129,14 @@ class _CommonFacts:
 
     Attributes:
         inputs: names of the tensors that it reads.
-        max_length: tokens of a text that it takes.
+        max_length: tokens of a text that it takes, or of each of its windows.
+        long: what happens to longer texts.
     """
 
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
+    long: LongTexts = CUT
 
     @property
     def reads_pairs(self) -> bool:
@@ -182,8 +185,8 @@ class TextAnswers:
 
     Attributes:
         values: logits `[n, C]` of a classifier, fp32; of a tagger a list of `[tokens, C]`; of an encoder vectors `[n, H]`.
-        tokens: how many each text was computed with.
-        truncated: which texts were cut.
+        tokens: how many each text was computed with, in all of its windows.
+        truncated: of which texts something was left out.
         offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
     """
 

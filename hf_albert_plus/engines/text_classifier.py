@@ -8,12 +8,13 @@ from typing import Any
 import numpy
 
 from ..errors import InvalidInput
-from ..model_inputs import length_taken
+from ..tasks.joined_answers import text_logits, text_numbers, token_values
 from ..tasks.word_pieces import joined
-from .classifier_config import answer_rule_of, check_gives_labels
+from .classifier_config import answer_rule_of, check_gives_labels, classifier_length, long_texts_of
 from .padding import OFFSETS, Ids
 from .text_answers import AnswerRule, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 from .text_model import TextModel
+from .text_tokens import Encoded
 from .text_words import TaggedText, tagged_texts, words_of
 
 
@@ -27,7 +28,8 @@ class TextClassifier(TextModel):
         """The labels of each text with their scores, the highest first, as transformers' pipeline gives them.
 
         Args:
-            texts: a text each, or a pair of them; what is too long is cut.
+            texts: a text each, or a pair of them; what is too long is cut, or read in windows, as the model was
+                trained.
             top_k: `"given"` for the best label of a text, for every label that reaches its threshold (possibly none) where there may be
                 several, and for the value of a regression; a number for so many labels, the best; None for all.
 
@@ -47,7 +49,8 @@ class TextClassifier(TextModel):
         """The tags of each text's words, and the entities that they are.
 
         Args:
-            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut.
+            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut, or read
+                in windows, as the model was trained.
 
         Raises:
             InvalidInput: a model that tags no words.
@@ -61,12 +64,22 @@ class TextClassifier(TextModel):
         read = [(text, words_of(text)) if isinstance(text, str) else joined(text) for text in texts]
         return tagged_texts(read, self.answer([text for text, _ in read]), self.facts.rule)
 
-    def answers_of(self, rows: Sequence[Ids], values: list[numpy.ndarray], truncated: list[bool]) -> TextAnswers:
-        """What is said of rows, by the logits of each."""
-        if not self.facts.rule.is_by_token:
-            return super().answers_of(rows, values, truncated)
-        lengths = [len(row["input_ids"]) for row in rows]
-        return TextAnswers(values, lengths, truncated, [row[OFFSETS] for row in rows if OFFSETS in row])
+    def answers_of(self, encoded: Encoded, values: list[numpy.ndarray]) -> TextAnswers:
+        """What is said of texts, by the logits of each of their rows; those of windows are joined."""
+        rule, rows = self.facts.rule, encoded.answering
+        if rows is None and not rule.is_by_token:
+            return super().answers_of(encoded, values)
+        tokens = [len(row["input_ids"]) for row in encoded.rows]
+        offsets = [row[OFFSETS] for row in encoded.rows if OFFSETS in row]
+        if rows is None:
+            return TextAnswers(values, tokens, encoded.truncated, offsets)
+        texts = text_numbers(rows)
+        tokens = numpy.bincount(texts, weights=tokens).astype(int).tolist()
+        if not rule.is_by_token:
+            joined_NC = text_logits(numpy.stack(values), texts, has_several=rule.has_several)
+            return TextAnswers(joined_NC, tokens, encoded.truncated)
+        joined_TSC = [numpy.stack(of_text) for of_text in token_values(values, rows)]
+        return TextAnswers(joined_TSC, tokens, encoded.truncated, token_values(offsets, rows))
 
     def each(self, rows: Sequence[Ids], values: numpy.ndarray) -> list[numpy.ndarray]:
         """The logits of each of some rows, of a tagger those of its tokens, without what stands at padding."""
@@ -79,7 +92,8 @@ class TextClassifier(TextModel):
         check_gives_labels(config, directory)
         return ClassifierFacts(
             rule=_rule(directory, config),
-            max_length=length_taken(config, directory, max_length=max_length),
+            max_length=classifier_length(config, directory, max_length=max_length),
+            long=long_texts_of(directory),
             **self._common_facts(),
         )
 

@@ -39,7 +39,7 @@ class TextModel(ABC):
         plural: what the numbers in it are called.
         facts: what a caller may know of the model.
         streams: batches that the engine computes at a time.
-        characters: how many of a text are read.
+        characters: how many of a text are read; None where its end is, whatever is before it.
     """
 
     output: ClassVar[str]
@@ -51,7 +51,7 @@ class TextModel(ABC):
 
         Args:
             cores: that it may use.
-            max_length: tokens of a text, None for the model's positions.
+            max_length: tokens of a text, or of each of its windows; None for the model's positions, or as it was trained.
             verify: compare its files with the hashes in its record.
 
         Raises:
@@ -66,8 +66,9 @@ class TextModel(ABC):
         self.engine = _open_engine(directory, chosen, threads=shares.threads)
         config: Any = self.engine.config
         self.facts = self._read_facts(directory, max_length=max_length)
-        self.characters = characters_read(self.facts.max_length)
-        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length)
+        long = self.facts.long
+        self.characters = None if long.reads_end else characters_read(self.facts.max_length, long)
+        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length, long=long)
 
     @abstractmethod
     def _read_facts(self, directory: Path, *, max_length: int | None) -> ModelFacts:
@@ -106,13 +107,13 @@ class TextModel(ABC):
         """
         encoded = self.tokenise(texts)
         lengths = [len(row["input_ids"]) for row in encoded.rows]
-        most = batch_size or max(1, len(texts))
+        most = batch_size or max(1, len(encoded.rows))
         batches = [
             batch[start : start + most]
             for batch in token_batches(lengths, budget=token_budget)
             for start in range(0, len(batch), most)
         ]
-        values: list[Any] = [None] * len(texts)
+        values: list[Any] = [None] * len(encoded.rows)
 
         def compute(batch: list[int]) -> None:
             rows = [encoded.rows[place] for place in batch]
@@ -122,11 +123,11 @@ class TextModel(ABC):
         with ThreadPoolExecutor(max_workers=self.streams) as pool:
             for _ in track(pool.map(compute, batches), total=len(batches), description=description):
                 pass
-        return self.answers_of(encoded.rows, values, encoded.truncated)
+        return self.answers_of(encoded, values)
 
-    def answers_of(self, rows: Sequence[Ids], values: list[numpy.ndarray], truncated: list[bool]) -> TextAnswers:
-        """What is said of rows, by the array of each."""
-        return TextAnswers(numpy.stack(values), [len(row["input_ids"]) for row in rows], truncated)
+    def answers_of(self, encoded: Encoded, values: list[numpy.ndarray]) -> TextAnswers:
+        """What is said of texts, by the array of each of their rows."""
+        return TextAnswers(numpy.stack(values), [len(row["input_ids"]) for row in encoded.rows], encoded.truncated)
 
     def each(self, rows: Sequence[Ids], values: numpy.ndarray) -> list[numpy.ndarray]:
         """The array of each of some rows."""
@@ -137,8 +138,8 @@ class TextModel(ABC):
         return self.engine.output(self.output, self.tokens.padding.pad(rows, self.facts.inputs))
 
     def tokenise(self, texts: Sequence[Text]) -> Encoded:
-        """Tokenises, and cuts what is too long."""
-        return self.tokens.encode(texts, longest=self.facts.max_length)
+        """Tokenises, and cuts what is too long, or makes windows of it."""
+        return self.tokens.encode(texts, longest=self.facts.max_length, long=self.facts.long)
 
     def compute(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """What the engine of a model that was not tried before gives for rows without padding.

@@ -71,6 +71,7 @@ def metadata_of(facts: ModelFacts, *, name: str, versions: Sequence[int], refuse
         "parameters": {
             **parameters,
             "max_length": facts.max_length,
+            **({} if facts.long.is_cut else {"long": facts.long.way}),
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },
     }

@@ -17,6 +17,7 @@ from ..engines.text_model_kinds import open_text_model
 from ..engines.text_tokens import Encoded
 from ..errors import InvalidInput
 from ..machine import physical_cores
+from ..tasks.long_texts import MOST_WINDOWS
 from .batcher import TokenBatcher
 from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
@@ -83,7 +84,7 @@ class QueuedModel:
             raise Unusable("this model reads texts one by one: send no pairs")
         with self._being_asked():
             encoded = await self._encoded_whole(texts, truncate=truncate)
-            return await self._answers(encoded.rows, encoded.truncated)
+            return await self._answers(encoded)
 
     async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
         """Answers rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
@@ -94,7 +95,7 @@ class QueuedModel:
         """
         rows = self._rows(tensors)
         with self._being_asked():
-            answers = await self._answers(rows, [False] * len(rows))
+            answers = await self._answers(Encoded(rows, [len(row["input_ids"]) for row in rows], [False] * len(rows)))
         is_by_token = isinstance(self.facts, ClassifierFacts) and self.facts.rule.is_by_token
         return self._placed(answers, tensors) if is_by_token else answers
 
@@ -129,27 +130,30 @@ class QueuedModel:
             self._asked -= 1
 
     async def _encoded_whole(self, texts: Sequence[Text], *, truncate: bool) -> Encoded:
-        longest, characters = self.facts.max_length, self.model.characters
+        """Tokenises texts, nothing of which may be left out unless the request or the model's own setting says so."""
+        longest, characters, long = self.facts.max_length, self.model.characters, self.facts.long
+        may_cut = truncate or characters is None
+        room = f"{MOST_WINDOWS} windows of {longest} tokens" if long.has_windows else f"{longest} tokens"
         for place, text in enumerate(texts):
-            if not truncate and _characters(text) > characters:
+            if not may_cut and characters is not None and _characters(text) > characters:
                 raise Unusable(
-                    f"text {place} has more than {characters} characters, the most that is read for {longest} tokens: shorten it, or send "
+                    f"text {place} has more than {characters} characters, the most that is read for {room}: shorten it, or send "
                     '"truncate": true to have it cut'
                 )
         encoded = await self._encoded(texts)
-        too_long = [place for place, length in enumerate(encoded.tokens) if length > longest]
-        if too_long and not truncate:
-            first = too_long[0]
-            raise Unusable(
-                f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {longest}: shorten it, or send "
-                '"truncate": true to have it cut'
-            )
-        return encoded
+        if may_cut or not any(encoded.truncated):
+            return encoded
+        first = encoded.truncated.index(True)
+        takes = room if long.has_windows else longest
+        raise Unusable(
+            f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {takes}: shorten it, or send "
+            '"truncate": true to have it cut'
+        )
 
-    async def _answers(self, rows: list[Ids], truncated: list[bool]) -> TextAnswers:
-        lengths = [len(row["input_ids"]) for row in rows]
-        values = await self._batcher.submit(rows, lengths=lengths)
-        return self.model.answers_of(rows, values, truncated)
+    async def _answers(self, encoded: Encoded) -> TextAnswers:
+        lengths = [len(row["input_ids"]) for row in encoded.rows]
+        values = await self._batcher.submit(encoded.rows, lengths=lengths)
+        return self.model.answers_of(encoded, values)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
         if sum(map(_characters, texts)) <= _AT_ONCE:

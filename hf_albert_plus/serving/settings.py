@@ -23,7 +23,12 @@ class ServeSettings:
     cores: Annotated[
         int | None, Option("Cores of a process that compute, a batch on each. Default: the physical ones.", least=1)
     ] = None
-    max_length: Annotated[int | None, Option("Tokens of a text. Default: the model's positions.")] = None
+    max_length: Annotated[
+        int | None,
+        Option(
+            "Tokens of a text, or of each window. Default: the model's positions; as trained by --long head-tail or windows."
+        ),
+    ] = None
     truncate: Annotated[
         bool, Option("Cut longer texts, and say so, instead of refusing them, where the request does not say.")
     ] = False

@@ -6,6 +6,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
+from .joined_answers import windows_a_text
+from .long_rows import answering_of
+from .long_texts import Way
 from .row_texts import texts_of
 from .rows import encode
 from .splits import evaluated_splits, load_split
@@ -36,6 +39,8 @@ class DataFacts:
         contradictions: texts that stand in the training split with different labels.
         without_label: training rows with none of several labels.
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
+        long: what happens to these, where they are not just cut.
+        windows: that the training texts are read in, where they are: how many in the mean, and the most; None where nobody counted.
         words: of the training rows, where each has a tag: how many in the mean, and in the longest.
         cut_words: the share of these that `max_length` leaves out; None where nobody counted.
     """
@@ -49,13 +54,27 @@ class DataFacts:
     without_label: int
     cut: float | None = None
     max_length: int | None = None
+    long: Way | None = None
+    windows: tuple[float, int] | None = None
     words: tuple[float, int] | None = None
     cut_words: float | None = None
 
     def describe(self) -> dict[str, Any]:
-        of_words = {"words": self.words, "cut_words": self.cut_words}
-        others = {name: value for name, value in asdict(self).items() if name not in of_words}
-        return others | {name: value for name, value in of_words.items() if value is not None}
+        of_some = {"long": self.long, "windows": self.windows, "words": self.words, "cut_words": self.cut_words}
+        others = {name: value for name, value in asdict(self).items() if name not in of_some}
+        return others | {name: value for name, value in of_some.items() if value is not None}
+
+    @property
+    def of_long_texts(self) -> str | None:
+        """How many texts are long and what happens to them, in words; None where nobody counted, or they are just cut."""
+        if self.cut is None or self.long is None:
+            return None
+        longer = f"{100 * self.cut:.1f} % of the texts are longer than {self.max_length} tokens"
+        if self.windows is None:
+            return f"{longer}: of these the beginning and the end are read"
+        return (
+            f"{longer}: they are read in windows, {self.windows[0]:g} a text in the mean and {self.windows[1]} at most"
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -78,10 +97,10 @@ class DataFacts:
                 )
         if self.contradictions:
             said.append(f"a text should have one label, got {self.contradictions} with several: correct or drop them")
-        if self.cut is not None and self.cut > _MANY_CUT:
+        if self.cut is not None and self.cut > _MANY_CUT and self.long is None:
             said.append(
                 f"most texts should fit into --max-length, got {100 * self.cut:.0f} % longer than {self.max_length} tokens: "
-                "raise it if the model has positions"
+                "raise it if the model has positions, or use --long head-tail or --long windows"
             )
         return said
 
@@ -92,6 +111,8 @@ def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", ma
         return {}
     facts = look_at(data, task, tokenizer=tokenizer, max_length=max_length)
     say(f"{task.name}: " + ", ".join(f"{count:,} rows of {split}" for split, count in facts.rows.items()))
+    if facts.of_long_texts is not None:
+        say(f"{task.name}: {facts.of_long_texts}")
     for warning in facts.warnings:
         say(f"look at this: {warning}")
     return {"data": facts.describe()}
@@ -127,8 +148,21 @@ def look_at(
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
         cut=None if tokenizer is None or max_length is None else _cut(texts["train"], tokenizer, max_length),
         max_length=max_length,
+        long=None if task.long.is_cut else task.long.way,
+        windows=_windows(train, task, tokenizer, max_length),
         **(_of_words(train, task, tokenizer, max_length) if task.has_tags else {}),
     )
+
+
+def _windows(
+    train: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase | None", max_length: int | None
+) -> tuple[float, int] | None:
+    """How many windows the texts are read in: in the mean, and the most."""
+    if tokenizer is None or max_length is None or not task.long.has_windows:
+        return None
+    looked_at = train.select(range(min(len(train), _TOKENISED)))
+    rows = answering_of(encode(looked_at, task, tokenizer, max_length=max_length))
+    return None if rows is None else windows_a_text(rows)
 
 
 def _of_words(

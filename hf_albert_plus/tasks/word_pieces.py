@@ -57,6 +57,20 @@ def encode_words(
     check_offsets(tokenizer)
     texts, spans = zip(*map(joined, sentences), strict=True)
     encoded = dict(tokenizer(list(texts), truncation=True, max_length=max_length, return_offsets_mapping=True))
+    return word_rows(encoded, texts, spans, tags)
+
+
+def word_rows(
+    encoded: dict[str, list[Any]],
+    texts: Sequence[str],
+    spans: Sequence[Sequence[Span]],
+    tags: Sequence[Sequence[int]],
+) -> dict[str, list[Any]]:
+    """Tokenised texts of words with `labels` and `first_pieces` in place of `offset_mapping`.
+
+    Args:
+        spans, tags: the characters and the tag of every word of each text.
+    """
     offsets = encoded.pop("offset_mapping")
     encoded["first_pieces"] = [first_pieces(*row) for row in zip(texts, offsets, spans, strict=True)]
     encoded["labels"] = []

@@ -55,8 +55,8 @@ def _begin_tensorboard(runs: ExitStack, folder: Path, *, resumed_at: int) -> Any
         return TensorBoardCallback()
     try:
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        from tensorboardX import SummaryWriter
+    except ImportError:  # it needs the package tensorboard, where the other one will do
+        from tensorboardX import SummaryWriter  # type: ignore[no-redef]
     # A checkpoint's own step was logged before it; a training that begins again draws everything anew.
     writer = SummaryWriter(str(folder), purge_step=resumed_at + 1 if resumed_at else 0, flush_secs=1)
     runs.callback(writer.close)

@@ -30,6 +30,7 @@ VERBS = [
     "report",
     "submit",
     "card",
+    "push",
     "pretrain",
     "bench targets",
     "bench peers",

@@ -40,7 +40,7 @@ def test_a_config_says_the_same_without_transformers(exported_dir):
     [
         {"vocab_size": None}, {"vocab_size": "8000"}, {"vocab_size": 0}, {"max_position_embeddings": True}, {"id2label": {"0": "a", "2": "b"}},
         {"id2label": {}}, {"id2label": None, "num_labels": "2"}, {"id2label": ["a"]}, {"id2label": {"0": 1}}, {"id2label": {"x": "a"}}, {"label2id": {"a": 1, "b": 0}},
-        {"num_labels": 7, "id2label": {"0": "a", "1": "b"}}, {"problem_type": "none"}, {"architectures": None}, {"architectures": ["BertForMaskedLM"]}, {"architectures": ["AlbertPlusTwinModel"]}, {"pad_token_id": -1},
+        {"num_labels": 7, "id2label": {"0": "a", "1": "b"}}, {"problem_type": "none"}, {"architectures": None}, {"architectures": ["BertForMaskedLM"]}, {"architectures": ["AlbertPlusTwinModel"]}, {"architectures": 5}, {"architectures": {}}, {"pad_token_id": -1},
         {"pad_token_id": 10**9}, {"model_type": 5}, {"type_vocab_size": None},
     ],
     ids=str,

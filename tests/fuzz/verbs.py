@@ -84,6 +84,7 @@ VERBS: dict[str, list[str]] = {
     "bench cuda": ["{in}/exported --shapes 1x8 --seconds 0.01 --json result.json"],
     "report": ["--scores {in}/scores-carded.json --bench {in}/latency-carded.json --out out"],
     "card": ["carded", "carded --scores {in}/scores-carded.json --bench {in}/latency-carded.json", "carded --check"],
+    "push": ["{in}/classifier user/model --license mit --dry-run", "{in}/exported user/model --dry-run --json"],
     "pretrain": [
         f"--corpus {{in}}/corpus --out out {_ARCHITECTURE} --batch-size 8 --epochs 0.1 --evaluations 1 --precision fp32 --threads 1",
         f"--corpus {{in}}/text.txt --tokenizer {{in}}/tokenizer --language none --max-length 16 --held-out 0.2 --out out {_ARCHITECTURE} "
