@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy
 
+from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.answers import label_array
@@ -48,7 +49,7 @@ def vector_run(
     facts = {
         "directory": str(target.directory),
         "seed": training_record(target.directory).get("settings", {}).get("seed"),
-        "architecture_sha256": architecture_hash(vectors.encoder.engine.config),
+        "architecture_sha256": architecture_hash(load_config(target.directory, option="a target")),
         "model_sha256": model_hash(target.directory, target.runtime),
     }
     return _run(vectors, split, labels, task, rounds=settings.rounds, what=target.label, facts=facts)

@@ -20,7 +20,7 @@ from hf_albert_plus.distillation.methods import METHODS
 from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS, task_rows
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
-from hf_albert_plus.distillation.teachers import with_teacher_logits
+from hf_albert_plus.distillation.teachers import with_teacher_answers
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusForTokenClassification
@@ -149,11 +149,11 @@ def test_a_teacher_of_other_windows_says_what_it_says_of_the_text(data, tokenize
     split, tokenizer = load_split(data, task, "train"), AutoTokenizer.from_pretrained(tmp_path)
     theirs = encode(split, task, tokenizer, max_length=SIZE)
     alone = row_logits(model, theirs.to_list(), TextCollator(tokenizer)).numpy()
-    same = with_teacher_logits(theirs, model, theirs, tokenizer, directory=tmp_path / "same", use_bf16=False)
+    same = with_teacher_answers(theirs, model, theirs, tokenizer, directory=tmp_path / "same", use_bf16=False)
     numpy.testing.assert_allclose(same[TEACHER_LOGITS], alone, atol=1e-4)
     letters = encode(split, task, letter_tokenizer(), max_length=SIZE)
     assert len(letters) > len(theirs)
-    other = with_teacher_logits(letters, model, theirs, tokenizer, directory=tmp_path / "other", use_bf16=False)
+    other = with_teacher_answers(letters, model, theirs, tokenizer, directory=tmp_path / "other", use_bf16=False)
     joined = text_logits(alone, text_numbers(theirs["answering"][:]), has_several=False)
     numpy.testing.assert_allclose(other[TEACHER_LOGITS], joined[text_numbers(letters["answering"][:])], atol=1e-4)
 
