@@ -88,7 +88,9 @@ def _of_verb(inputs: Path, verb: str, seed: int) -> dict[str, list[Case]]:
             ]
             files.append(spoils)
         if any(parameter.name in ("out", "output") for parameter in parameters) and "out" in words:
-            states.append([Case(0, verb, line, words, "state", state) for state in (*FRESH, *FINISHED)])
+            # A plan leaves nothing that could be damaged.
+            left = FRESH if "--plan" in words else (*FRESH, *FINISHED)
+            states.append([Case(0, verb, line, words, "state", state) for state in left])
     return {"o": _in_turns(options, random), "f": _in_turns(files, random), "s": _in_turns(states, random)}
 
 
