@@ -9,6 +9,9 @@ from .predicted_time import Pace, PredictedTime
 from .settings import Budget, Traffic
 from .shapes import Slimmed, Work
 
+# Of the time that is asked for, what a shape is looked for by: a prediction may be some percent off.
+_PREDICTED = 0.9
+
 
 @dataclass
 class Clock:
@@ -61,13 +64,13 @@ class Clock:
         return PredictedTime.fitted(self.known).of(self.work.slimmed(shape))
 
     def slowest_ms(self, budget: Budget) -> float:
-        """The most that a text may take, by what a budget asks."""
-        limits = [self.ms]
+        """What a shape may be predicted to take of a text, so that it will be as fast as a budget asks, and faster than the teacher."""
+        asked = [self.ms]
         if budget.min_speedup is not None:
-            limits.append(self.ms * self._ratio(self.own) / budget.min_speedup)
+            asked.append(_PREDICTED * self.ms * self._ratio(self.own) / budget.min_speedup)
         if budget.max_latency_ms is not None:
-            limits.append(self.ms * budget.max_latency_ms / self.own.alone_ms)
-        return 0.97 * min(limits)
+            asked.append(_PREDICTED * self.ms * budget.max_latency_ms / self.own.alone_ms)
+        return min(0.97 * self.ms, *asked)
 
     def ms_of(self, speedup: float) -> float:
         """The milliseconds a text of a speedup over the teacher in torch."""

@@ -29,8 +29,6 @@ from .workshop import RUNTIME, WITH_EXITS, Workshop
 
 # A seventieth of the teacher's time is what embeddings and the graph's own steps leave.
 _FASTEST = 1 / 70
-# Of the time that a shape may take, what one is looked for by: a prediction may be some percent off.
-_PREDICTED = 0.9
 # Of the differences between layers that share a block.
 _RANK = 16
 # Proposals in a row that improve nothing end a search.
@@ -96,7 +94,7 @@ class Hunt:
         if self.budget.seeks_speed:
             self._descend()
         else:
-            self._try_speed(_PREDICTED * self.clock.slowest_ms(self.budget))
+            self._try_speed(self.clock.slowest_ms(self.budget))
         if self.workshop.settings.exits:
             self._leave_early()
         self._follow_proposals()
