@@ -10,12 +10,12 @@ from pathlib import Path
 from ..errors import InvalidInput
 from ..records.files import is_temporary
 from ..records.machine_paths import without_machine_paths
-from ..records.record import _IDENTITY, CARD, CHECKPOINTS, EVAL_RESULTS, RECORD, RUNS, read_record
+from ..records.record import CARD, CHECKPOINTS, EVAL_RESULTS, IDENTITY, RECORD, RUNS, read_record
 
 README = "README.md"
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 # Of a training, and of no use to whoever opens the model.
-_STATES = ("optimizer.*", "scheduler.*", "scaler.*", "rng_state*", "trainer_state.json", "training_args.bin", "projections.safetensors", "trackers.json", "running_losses_*", _IDENTITY)  # fmt: skip
+_STATES = ("optimizer.*", "scheduler.*", "scaler.*", "rng_state*", "trainer_state.json", "training_args.bin", "projections.safetensors", "trackers.json", "running_losses_*", IDENTITY)  # fmt: skip
 _LOGS = ("*.log", "*tfevents*", "nohup.out")
 _LOG_FOLDERS = {RUNS, "logs", "wandb", "mlruns"}
 _PICKLES = ("*.pt", "*.pth", "*.pkl", "*.pickle", "pytorch_model*.bin")
@@ -110,7 +110,7 @@ def check_directory(directory: Path) -> None:
             got=str(directory),
             repair="give one that a verb made, or that save_pretrained wrote",
         )
-    if directory.name.endswith(".partial") or (directory / _IDENTITY).is_file():
+    if directory.name.endswith(".partial") or (directory / IDENTITY).is_file():
         raise InvalidInput(
             "push needs a directory that is finished",
             got=f"{directory}, which a stage is still making",

@@ -24,9 +24,9 @@ RUNS = "runs"
 CARD = "card.json"
 EVAL_RESULTS = ".eval_results"
 # Says what a stage is making while it runs.
-_IDENTITY = "stage.json"
+IDENTITY = "stage.json"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
-_UNRECORDED = {RECORD, "README.md", CARD, _IDENTITY}
+_UNRECORDED = {RECORD, "README.md", CARD, IDENTITY}
 # Stages that train nothing and carry the record of the training before them.
 _CARRIERS = ("export", "calibrate", "calibrate-scores")
 _VERSIONED = (

@@ -31,7 +31,7 @@ from .files import (
 )
 from .outputs import OutputLock, check_directory, partial_of, refuse_links_in, remove, take_directory
 from .progress import say
-from .record import _IDENTITY, CHECKPOINTS, RECORD, RUNS, Identity, Parent, Record, differing, read_record, record_run
+from .record import CHECKPOINTS, IDENTITY, RECORD, RUNS, Identity, Parent, Record, differing, read_record, record_run
 
 COMPLETE = "complete"  # a file of a checkpoint that can be gone on from
 
@@ -132,19 +132,19 @@ def _prepare(partial: Path, identity: Identity, *, resumable: bool) -> None:
             "choose another --out, or remove that directory"
         )
     if not same or not (partial / CHECKPOINTS).is_dir():
-        remove(partial / _IDENTITY)
+        remove(partial / IDENTITY)
         discard(partial / CHECKPOINTS)
     for path in partial.iterdir():
-        if path.name not in (_IDENTITY, CHECKPOINTS):
+        if path.name not in (IDENTITY, CHECKPOINTS):
             remove(path)
-    if not (partial / _IDENTITY).exists():
-        write_json(partial / _IDENTITY, identity)
+    if not (partial / IDENTITY).exists():
+        write_json(partial / IDENTITY, identity)
 
 
 def _finish(partial: Path, output: Path) -> None:
     """Gives a whole directory its name."""
     discard(partial / CHECKPOINTS)
-    (partial / _IDENTITY).unlink(missing_ok=True)
+    (partial / IDENTITY).unlink(missing_ok=True)
     os.replace(partial, output)
     sync(output.parent)
 
@@ -194,7 +194,7 @@ def _in_words(kept: dict[str, Any], wanted: dict[str, Any]) -> str:
 def _identity_of(partial: Path) -> Identity | None:
     """The identity of what a killed process was making; None where it cannot be read."""
     try:
-        identity: Identity = read_json(partial / _IDENTITY, what="the identity of a stage", shape=Identity)
+        identity: Identity = read_json(partial / IDENTITY, what="the identity of a stage", shape=Identity)
     except InvalidInput:
         return None
     return identity
