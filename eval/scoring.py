@@ -44,6 +44,12 @@ from hf_albert_plus.tasks.task import Task
 from hf_albert_plus.tasks.task_file import describe_task
 
 SCORES = "scores.json"
+# Suffix of a head -> what a target with it is.
+_TARGETS = {
+    "ForSequenceClassification": "a sequence classifier",
+    "ForTokenClassification": "a token classifier",
+    "ForQuestionAnswering": "a model of spans, which answers questions",
+}
 
 
 def score(
@@ -151,7 +157,7 @@ def _check_classifiers(targets: list[Target], task: Task, *, max_length: int) ->
         architecture = architecture_of(config)
         if not answers(config, task):
             raise InvalidInput(
-                f"a target must be a {'token' if task.has_tags else 'sequence'} classifier",
+                f"a target must be {_TARGETS[task.head]}",
                 got=f"{architecture} in {directory}",
                 repair="fine-tune it first (albert-plus finetune)",
             )

@@ -15,6 +15,7 @@ from ..errors import InvalidInput, first_line
 from ..heads import architecture_of, head_of
 from ..machine import physical_cores
 from ..model_inputs import input_rank
+from ..model_outputs import logits_of
 from ..records.processes import MOST_THREADS
 from .artefacts import Runtime, get_runtime
 from .runtime_files import check_hashes, engine_file
@@ -58,14 +59,14 @@ class Engine(ABC):
         return self.run({name: tensors[name].long() for name in self.inputs})
 
     def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits in fp32 of a model whose head has them, from int64 arrays.
+        """Logits in fp32 of a model whose head has them, as `logits_of` gives them, from int64 arrays.
 
         Raises:
             InvalidInput: as `__call__`.
         """
-        found: numpy.ndarray = self(**{name: torch.from_numpy(array) for name, array in arrays.items()})[
-            "logits"
-        ].numpy()
+        found: numpy.ndarray = logits_of(
+            self(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        ).numpy()
         return found
 
     def forward(self, **tensors: torch.Tensor) -> ModelOutput:

@@ -10,6 +10,7 @@ from typing import Any
 
 # Models without token types, whose configs say nothing of them.
 _WITHOUT_TYPES = {"distilbert", "mpnet"}
+_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
 
@@ -22,6 +23,8 @@ class PlainConfig:
     id2label: dict[int, str]
     problem_type: str | None
     label_thresholds: list[float] | None
+    longest_answer: int | None
+    no_answer_threshold: float | None
     vocab_size: int
     type_vocab_size: int
     max_position_embeddings: int
@@ -46,6 +49,8 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
             id2label=labels,
             problem_type=said.get("problem_type"),
             label_thresholds=said.get("label_thresholds"),
+            longest_answer=said.get("longest_answer"),
+            no_answer_threshold=said.get("no_answer_threshold"),
             vocab_size=said["vocab_size"],
             type_vocab_size=types,
             max_position_embeddings=said["max_position_embeddings"],
@@ -63,7 +68,7 @@ def _is_sound(config: PlainConfig) -> bool:
         isinstance(config.model_type, str)
         and isinstance(config.architectures, list)
         and len(config.architectures) == 1
-        and str(config.architectures[0]).endswith(("ForSequenceClassification", "ForTokenClassification"))
+        and str(config.architectures[0]).endswith(_HEADS)
         and sorted(config.id2label) == list(range(len(config.id2label)))
         and len(config.id2label) > 0
         and all(isinstance(name, str) for name in config.id2label.values())

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy
 
+from ..heads import SPAN_LOGITS, is_answerer
 from .artefacts import Runtime
 from .input_checks import check_graph
 from .onnx_session import LAYERS, THRESHOLD, open_graph
 from .plain_config import PlainConfig, read_plain_config
+from .span_answers import side_by_side
 
 
 class PlainOnnx:
@@ -33,11 +35,13 @@ class PlainOnnx:
         self.runtime, self.config, self.file = runtime, config, directory / runtime.file
         self.session = open_graph(self.file, runtime, threads=threads)
         self.inputs = _names(self.session.get_inputs())
-        check_graph(self.file, self.inputs, _names(self.session.get_outputs()), config, known=["logits"])
+        self.outputs = list(SPAN_LOGITS) if is_answerer(config) else ["logits"]  # type: ignore[arg-type]
+        check_graph(self.file, self.inputs, _names(self.session.get_outputs()), config, known=self.outputs)
 
     def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[batch, labels]`, or `[batch, sequence, labels]` of a tagger, in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound."""
-        (logits,) = self.session.run(["logits"], {name: arrays[name] for name in self.inputs})
+        """Logits `[batch, labels]`, `[batch, sequence, labels]` of a tagger, or `[batch, sequence, 2]` of start and end, in fp32 of int64 arrays
+        `[batch, sequence]`, which are taken for sound."""
+        logits = side_by_side(self.session.run(self.outputs, {name: arrays[name] for name in self.inputs}))
         found: numpy.ndarray = logits.astype(numpy.float32, copy=False)
         return found
 

@@ -1,4 +1,4 @@
-"""A classifier of texts or of their words, as serving and batch scoring use it: an engine with its tokenizer, texts in, token ids and logits out.
+"""A model of texts, of their words, or of questions, as serving and batch scoring use it: an engine with its tokenizer, texts in, answers out.
 
 Where a directory says everything itself and its engine is onnxruntime, neither torch nor transformers is imported.
 """
@@ -20,8 +20,9 @@ from .batch_plans import TOKEN_BUDGET, token_batches
 from .classifier_config import answer_rule_of, length_taken
 from .padding import OFFSETS, Ids
 from .plain_onnx import PlainOnnx, open_plain
+from .questions import AskedQuestions, asked, context_characters
 from .runtime_files import check_hashes, engine_file
-from .text_answers import AnswerRule, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
+from .text_answers import AnswerRule, AnswerSpan, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 from .text_tokens import Encoded, characters_read, open_text_tokens
 from .text_words import TaggedText, tagged_texts, words_of
 
@@ -66,7 +67,8 @@ class TextClassifier:
             max_length=length_taken(config, directory, max_length=max_length),
             runtime=runtime,
         )
-        self.characters = characters_read(self.facts.max_length)
+        read = context_characters if self.facts.rule.has_spans else characters_read
+        self.characters = read(self.facts.max_length)
         self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length)
 
     def classify(self, texts: Sequence[Text], *, top_k: TopK = "given") -> list[list[LabelScore]]:
@@ -78,10 +80,12 @@ class TextClassifier:
                 several, and for the value of a regression; a number for so many labels, the best; None for all.
 
         Raises:
-            InvalidInput: a number below 1, or a model that tags words.
+            InvalidInput: a number below 1, or a model that tags words or answers questions.
         """
         if self.facts.rule.is_by_token:
             raise InvalidInput("a tagger answers words, not texts", got=str(self.engine.file), repair="call tag()")
+        if self.facts.rule.has_spans:
+            raise InvalidInput("a model of spans answers questions", got=str(self.engine.file), repair="call ask()")
         if isinstance(top_k, int) and top_k < 1:
             raise InvalidInput("top_k must be at least 1", got=top_k, repair="use 1, or None for all labels")
         if not texts:
@@ -99,54 +103,81 @@ class TextClassifier:
             InvalidInput: a model that tags no words.
         """
         if not self.facts.rule.is_by_token:
+            call = "ask()" if self.facts.rule.has_spans else "classify()"
             raise InvalidInput(
-                "a classifier answers texts, not words", got=str(self.engine.file), repair="call classify()"
+                "a classifier answers texts, not words", got=str(self.engine.file), repair=f"call {call}"
             )
         if not texts:
             return []
         read = [(text, words_of(text)) if isinstance(text, str) else joined(text) for text in texts]
         return tagged_texts(read, self.answer([text for text, _ in read]), self.facts.rule)
 
+    def ask(self, questions: Sequence[tuple[str, str]], *, threshold: float | None = None) -> list[AnswerSpan | None]:
+        """The answer to each question, a span of its context; None where the context has none.
+
+        Args:
+            questions: each with its context. A long one is read in windows.
+            threshold: by how much the logit of no answer may exceed the span's; None for the model's own. One that always answers has none.
+
+        Raises:
+            InvalidInput: a model that answers no questions, an empty question or context, or a question that leaves no room for its context.
+        """
+        if not self.facts.rule.has_spans:
+            raise InvalidInput(
+                "a classifier answers texts, not questions",
+                got=str(self.engine.file),
+                repair="call classify() or tag()",
+            )
+        limit = self.facts.rule.threshold_of(threshold)
+        spans = self.answer(questions).spans if questions else ()
+        return [span if span.is_given(limit) else None for span in spans]
+
     def answer(self, texts: Sequence[Text], *, token_budget: int = TOKEN_BUDGET) -> TextAnswers:
-        """Logits of at least one text, computed in batches of similar lengths.
+        """What the model says of at least one text, computed in batches of similar lengths.
 
         Args:
             token_budget: tokens a batch, padding included.
         """
+        if self.facts.rule.has_spans:
+            questions = self.asked(texts)
+            return questions.answers(self._logits_of(questions.rows, token_budget), self.facts.rule)
         encoded = self.encode(texts)
-        lengths = [len(row["input_ids"]) for row in encoded.rows]
-        batches = token_batches(lengths, budget=token_budget)
-        logits: list[Any] = [None] * len(texts)
+        return self.answers_of(encoded.rows, self._logits_of(encoded.rows, token_budget), encoded.truncated)
+
+    def _logits_of(self, rows: Sequence[Ids], token_budget: int) -> list[Any]:
+        """The logits of each row."""
+        batches = token_batches([len(row["input_ids"]) for row in rows], budget=token_budget)
+        logits: list[Any] = [None] * len(rows)
 
         def compute(batch: list[int]) -> None:
-            rows = [encoded.rows[place] for place in batch]
-            for place, of_row in zip(batch, self.each(rows, self.logits(rows)), strict=True):
+            chosen = [rows[place] for place in batch]
+            for place, of_row in zip(batch, self.each(chosen, self.logits(chosen)), strict=True):
                 logits[place] = of_row
 
         with ThreadPoolExecutor(max_workers=self.streams) as pool:
             for future in [pool.submit(compute, batch) for batch in batches]:
                 future.result()
-        return self.answers_of(encoded.rows, logits, encoded.truncated)
+        return logits
 
     def answers_of(self, rows: Sequence[Ids], logits: list[numpy.ndarray], truncated: list[bool]) -> TextAnswers:
         """What is said of rows, of the logits of each."""
         lengths = [len(row["input_ids"]) for row in rows]
-        if not self.facts.rule.is_by_token:
+        if not self.facts.rule.has_logits_of_tokens:
             return TextAnswers(numpy.stack(logits), lengths, truncated)
         return TextAnswers(logits, lengths, truncated, [row[OFFSETS] for row in rows if OFFSETS in row])
 
     def each(self, rows: Sequence[Ids], logits: numpy.ndarray) -> list[numpy.ndarray]:
-        """The logits of each of some rows, of a tagger those of its tokens, without what stands at padding."""
-        if not self.facts.rule.is_by_token:
+        """The logits of each of some rows, of a tagger or of spans those of its tokens, without what stands at padding."""
+        if not self.facts.rule.has_logits_of_tokens:
             return list(logits)
         return self.tokens.padding.unpadded(logits, [len(row["input_ids"]) for row in rows])
 
     def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
-        """Logits `[rows, labels]` of rows of token ids, or `[rows, longest, labels]` of a tagger, fp32, as the engine gives them."""
+        """Logits `[rows, labels]` of rows of token ids, or `[rows, longest, labels]` of a tagger or of spans, fp32, as the engine gives them."""
         return self.engine.logits(self.tokens.padding.pad(rows, self.facts.inputs))
 
     def compute(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[rows, labels]`, or `[rows, tokens, labels]` of a tagger, of a model that was not tried before.
+        """Logits `[rows, labels]`, or `[rows, tokens, labels]` of a tagger or of spans, of a model that was not tried before.
 
         Raises:
             InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
@@ -161,7 +192,7 @@ class TextClassifier:
         except Exception as error:  # each runtime raises classes of its own, none of them public
             rule = f"{file} must compute what has {tokens} tokens"
             raise InvalidInput(rule, got=first_line(error), repair=repair) from error
-        by_token = (tokens,) if self.facts.rule.is_by_token else ()
+        by_token = (tokens,) if self.facts.rule.has_logits_of_tokens else ()
         if logits.shape != (rows, *by_token, labels):
             raise InvalidInput(
                 f"{file} must give {labels} logits for a {'token' if by_token else 'text'}, one for each label of its config",
@@ -215,6 +246,10 @@ class TextClassifier:
     def encode(self, texts: Sequence[Text]) -> Encoded:
         """Tokenises, and cuts what is too long."""
         return self.tokens.encode(texts, longest=self.facts.max_length)
+
+    def asked(self, texts: Sequence[Text]) -> AskedQuestions:
+        """Tokenises questions with their contexts, and cuts these into windows (see `asked` of `questions`)."""
+        return asked(texts, whole=self.tokens.whole, inputs=self.facts.inputs, max_length=self.facts.max_length)
 
 
 def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine | PlainOnnx":

@@ -11,9 +11,9 @@ from threading import Lock
 from typing import Any
 
 from ..errors import need
-from ..heads import is_tagger
+from ..heads import is_answerer, is_tagger
 from ..model_inputs import input_names
-from .padding import OFFSETS, Ids, Padding
+from .padding import OFFSETS, SEQUENCES, Ids, Padding
 from .text_answers import Text
 
 # What tokenizer_config.json may ask of BERT's normaliser, and what tokenizer.json calls it.
@@ -123,18 +123,28 @@ def read_plain_tokens(directory: Path, config: Any, *, longest: int) -> TextToke
         return None
     if pad is None or not is_usable:
         return None
-    names, with_offsets = input_names(config), is_tagger(config)
+    names, aside = input_names(config), _aside(config)
     return TextTokens(
         padding=Padding(side=str(said.get("padding_side", "right")), token=pad, token_type=said.get("pad_token_type_id", 0)),
-        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names, with_offsets=with_offsets),
-        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names, with_offsets=with_offsets),
+        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names, aside),
+        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names, aside),
     )  # fmt: skip
 
 
-def _rows(encodings: Sequence[Any], names: Sequence[str], *, with_offsets: bool) -> list[Ids]:
-    if with_offsets:
-        bare = _rows(encodings, names, with_offsets=False)
-        return [{**row, OFFSETS: one.offsets} for row, one in zip(bare, encodings, strict=True)]
+def _aside(config: Any) -> tuple[str, ...]:
+    """What rows have beside what a model reads."""
+    if is_answerer(config):
+        return OFFSETS, SEQUENCES
+    return (OFFSETS,) if is_tagger(config) else ()
+
+
+def _rows(encodings: Sequence[Any], names: Sequence[str], aside: Sequence[str] = ()) -> list[Ids]:
+    if aside:
+        found: Sequence[dict[str, Any]] = [
+            {OFFSETS: one.offsets, SEQUENCES: one.sequence_ids if SEQUENCES in aside else None} for one in encodings
+        ]
+        bare = zip(_rows(encodings, names), found, strict=True)
+        return [{**row, **{name: of_row[name] for name in aside}} for row, of_row in bare]
     if "token_type_ids" in names:
         return [
             {"input_ids": one.ids, "attention_mask": one.attention_mask, "token_type_ids": one.type_ids}
@@ -161,8 +171,8 @@ def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextToken
     from ..tasks.word_pieces import check_offsets
 
     tokenizer: Any = load_tokenizer(directory, config)
-    with_offsets = is_tagger(config)
-    if with_offsets:
+    aside = _aside(config)
+    if aside:
         check_offsets(tokenizer)
     # It keeps what it was last told of truncation.
     names, in_turn = input_names(config), Lock()
@@ -177,10 +187,12 @@ def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextToken
             columns = [list(column) for column in zip(*chosen, strict=True)] if is_pair else [chosen]
             with in_turn:
                 encoded = tokenizer(
-                    *columns, **{"truncation": False, **cut}, verbose=False, return_offsets_mapping=with_offsets
+                    *columns, **{"truncation": False, **cut}, verbose=False, return_offsets_mapping=bool(aside)
                 )
             for number, place in enumerate(places):
-                of_text = {OFFSETS: encoded["offset_mapping"][number]} if with_offsets else {}
+                of_text = {OFFSETS: encoded["offset_mapping"][number]} if aside else {}
+                if SEQUENCES in aside:
+                    of_text[SEQUENCES] = encoded.sequence_ids(number)
                 found[place] = {**{name: encoded[name][number] for name in names}, **of_text}
         return found
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
+from .question_windows import MOST_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
 from .rows import encode
 from .splits import evaluated_splits, load_split
@@ -38,6 +39,10 @@ class DataFacts:
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
         words: of the training rows, where each has a tag: how many in the mean, and in the longest.
         cut_words: the share of these that `max_length` leaves out; None where nobody counted.
+        windows: of the training rows' contexts, where each row is a question: how many in the mean, and of the longest; None where nobody
+            counted.
+        lost_answers: the share of the training rows with an answer of which no window has it whole; None where nobody counted.
+        without_answer: training rows without an answer; None of other kinds.
     """
 
     rows: dict[str, int]
@@ -51,11 +56,13 @@ class DataFacts:
     max_length: int | None = None
     words: tuple[float, int] | None = None
     cut_words: float | None = None
+    windows: tuple[float, int] | None = None
+    lost_answers: float | None = None
+    without_answer: int | None = None
 
     def describe(self) -> dict[str, Any]:
-        of_words = {"words": self.words, "cut_words": self.cut_words}
-        others = {name: value for name, value in asdict(self).items() if name not in of_words}
-        return others | {name: value for name, value in of_words.items() if value is not None}
+        of_kinds = ("words", "cut_words", "windows", "lost_answers", "without_answer")
+        return {name: value for name, value in asdict(self).items() if name not in of_kinds or value is not None}
 
     @property
     def warnings(self) -> list[str]:
@@ -82,6 +89,16 @@ class DataFacts:
             said.append(
                 f"most texts should fit into --max-length, got {100 * self.cut:.0f} % longer than {self.max_length} tokens: "
                 "raise it if the model has positions"
+            )
+        if self.lost_answers:
+            said.append(
+                f"answers should be whole in a window of their context, got {100 * self.lost_answers:.1f} % that are longer than what two "
+                f"windows of {self.max_length} tokens share, or beyond the {MOST_WINDOWS} that are read: raise --max-length, or cut contexts"
+            )
+        if self.windows is not None and self.windows[1] >= MOST_WINDOWS:
+            said.append(
+                f"a context should have fewer than {MOST_WINDOWS} windows of {self.max_length} tokens, got {self.windows[1]}: what is beyond is not "
+                "read; cut it into several"
             )
         return said
 
@@ -125,10 +142,29 @@ def look_at(
         repeated={split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"},
         contradictions=_contradictions(texts["train"], labels),
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
-        cut=None if tokenizer is None or max_length is None else _cut(texts["train"], tokenizer, max_length),
+        cut=None
+        if tokenizer is None or max_length is None or task.has_spans
+        else _cut(texts["train"], tokenizer, max_length),
         max_length=max_length,
         **(_of_words(train, task, tokenizer, max_length) if task.has_tags else {}),
+        **(_of_questions(train, task, tokenizer, max_length) if task.has_spans else {}),
     )
+
+
+def _of_questions(
+    train: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase | None", max_length: int | None
+) -> dict[str, Any]:
+    """What is counted of questions and their contexts."""
+    facts: dict[str, Any] = {"without_answer": sum(not answers["text"] for answers in train["label"])}
+    if tokenizer is not None and max_length is not None:
+        looked_at = train.select(range(min(len(train), _TOKENISED)))
+        rows = encode(looked_at, task, tokenizer, max_length=max_length)
+        counts = Counter(rows[NUMBER])
+        facts["windows"] = (round(len(rows) / len(looked_at), 2), max(counts.values()))
+        found = {number for number, start in zip(rows[NUMBER], rows[POSITIONS[0]], strict=True) if start != NOWHERE}
+        answered = sum(bool(answers["text"]) for answers in looked_at["label"])
+        facts["lost_answers"] = 1 - len(found) / answered if answered else 0.0
+    return facts
 
 
 def _of_words(
@@ -146,7 +182,7 @@ def _of_words(
 
 
 def _classes(labels: list[Any], task: Task) -> dict[str, int]:
-    if task.is_regression:
+    if task.is_regression or task.has_spans:
         return {}
     if task.has_tags:
         labels = [tag for row in labels for tag in row]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..checkpoints import open_tokenizer
 from ..errors import InvalidInput, first_line
 from ..model_inputs import longest_input, reads_token_types
+from .question_windows import encode_questions
 from .task import Task
 from .word_pieces import encode_words
 
@@ -209,10 +210,14 @@ def fitted_tokenizer(tokenizer: Any, config: "PreTrainedConfig") -> "PreTrainedT
 
 def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *, max_length: int) -> "Dataset":
     """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`; rows of tagged words also with
-    `first_pieces` (see `encode_words`). Padding is the batch's business."""
+    `first_pieces` (see `encode_words`). A question has a row for each window of its context, with the positions of its answer in place of
+    `labels` (see `encode_questions`). Padding is the batch's business."""
 
-    def tokenise(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def tokenise(batch: dict[str, list[Any]], places: list[int]) -> dict[str, list[Any]]:
         columns = [batch[column] for column in task.columns]
+        if task.has_spans:
+            of_windows = encode_questions(*columns, batch["label"], tokenizer, max_length=max_length, numbers=places)
+            return {**of_windows, "length": [len(ids) for ids in of_windows["input_ids"]]}
         if task.has_tags:
             encoded = encode_words(columns[0], batch["label"], tokenizer, max_length=max_length)
         else:
@@ -222,7 +227,12 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
         return encoded
 
     encoded = rows.map(
-        tokenise, batched=True, remove_columns=rows.column_names, desc=f"tokenise {task.name}", keep_in_memory=True
+        tokenise,
+        batched=True,
+        with_indices=True,
+        remove_columns=rows.column_names,
+        desc=f"tokenise {task.name}",
+        keep_in_memory=True,
     )
     if task.kind != "classes":
         return encoded

@@ -13,11 +13,14 @@ from ..errors import InvalidInput, first_line, shown
 from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
+from .squad_json import SQUAD_SUFFIX, read_squad
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
+# JSON is read as SQuAD's, where a split is called so or a file is named: folders hold other files of JSON.
+_NAMED_SUFFIXES = (*SUFFIXES, SQUAD_SUFFIX)
 TEXT_SUFFIX = ".txt"
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
@@ -42,9 +45,11 @@ def split_sources(data: str) -> dict[str, list[Path]]:
         return {"train": [path]}
     found: dict[str, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
-        form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+)?", re.IGNORECASE)
+        form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+|-v\d+(\.\d+)?)?", re.IGNORECASE)
         files = [
-            file for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES and form.fullmatch(file.stem)
+            file
+            for file in sorted(path.iterdir())
+            if file.suffix.lower() in _NAMED_SUFFIXES and form.fullmatch(file.stem)
         ]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
         files += [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
@@ -235,10 +240,11 @@ def _read_file(path: Path) -> "pyarrow.Table":
         return _read_json_lines(path)
     if suffix in CONLL_SUFFIXES:
         return read_conll(_text(path), path)
-    repair = (
-        "write an object a line, as .jsonl" if suffix == ".json" else "convert it, and give it the suffix of its form"
-    )
-    raise InvalidInput(f"a file of data must be one of {', '.join(SUFFIXES)}", got=str(path), repair=repair)
+    if suffix == SQUAD_SUFFIX:
+        return read_squad(_text(path), path)
+    raise InvalidInput(
+        f"a file of data must be one of {', '.join(_NAMED_SUFFIXES)}", got=str(path), repair="convert it, and give it the suffix of its form"
+    )  # fmt: skip
 
 
 def _read_parquet(path: Path) -> "pyarrow.Table":

@@ -6,23 +6,36 @@ import numpy
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerBase
 
 from ..model_inputs import IGNORED
+from ..tasks.question_windows import ASIDE as OF_WINDOWS
 from ..tasks.task import Task
 
 # What encoded rows have beside what a model reads.
-_ASIDE = ("first_pieces", "length")
+_ASIDE = ("first_pieces", "length", *OF_WINDOWS)
+
+
+def _read(features: Any) -> list[dict[str, Any]]:
+    """Rows without what no model reads."""
+    return [{name: value for name, value in row.items() if name not in _ASIDE} for row in features]
 
 
 class _TagCollator(DataCollatorForTokenClassification):
     """Pads labels as their tokens are padded, and passes over what no model reads."""
 
     def __call__(self, features: Any, return_tensors: Any = None) -> Any:
-        read = [{name: value for name, value in row.items() if name not in _ASIDE} for row in features]
-        return super().__call__(read, return_tensors)
+        return super().__call__(_read(features), return_tensors)
+
+
+class _SpanCollator(DataCollatorWithPadding):
+    """Pads windows of contexts, and passes over what no model reads."""
+
+    def __call__(self, features: Any) -> Any:
+        return super().__call__(_read(features))
 
 
 def collator_of(task: Task, tokenizer: PreTrainedTokenizerBase) -> Any:
-    """The collator of a task's rows: of tags, each token has a label, -100 at padding."""
-    return (_TagCollator if task.has_tags else DataCollatorWithPadding)(tokenizer)
+    """The collator of a task's rows: of tags, each token has a label, -100 at padding; of spans, each row has two positions."""
+    collators: dict[str, Any] = {"tags": _TagCollator, "spans": _SpanCollator}
+    return collators.get(task.kind, DataCollatorWithPadding)(tokenizer)
 
 
 def counted_labels(labels: Any, task: Task) -> numpy.ndarray:
