@@ -11,7 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from . import classify, inference_routes, tag
+from . import answer, classify, inference_routes, tag
+from .answer import AnswerRequest
 from .catalogue import Catalogue
 from .classify import ClassifyRequest, ErrorResponse
 from .gate import Gate
@@ -31,8 +32,8 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
     """Adds to an application's description the schemas of bodies that it reads by itself, how many texts a request may have, and the
     token where one is asked for."""
     read_by_themselves = FastAPI(responses=_ERRORS)
-    for router in (classify.described_router(), tag.described_router(), inference_routes.described_router()):
-        read_by_themselves.include_router(router)
+    for described in (classify, tag, answer, inference_routes):
+        read_by_themselves.include_router(described.described_router())
     routes = [*read_by_themselves.routes, *app.routes]
 
     def openapi() -> dict[str, Any]:
@@ -40,7 +41,7 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
         components = description["components"]
         schema = InferRequest.model_json_schema(ref_template=inference_routes.REFERENCE)
         components["schemas"].update(schema.pop("$defs", {}), **{InferRequest.__name__: schema})
-        for request in (ClassifyRequest, TagRequest):
+        for request in (ClassifyRequest, TagRequest, AnswerRequest):
             for form in components["schemas"][request.__name__]["properties"]["inputs"]["anyOf"]:
                 if form.get("type") == "array":
                     form["maxItems"] = max_items
@@ -151,7 +152,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app = FastAPI(
         title=NAME,
         version=__version__,
-        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words.",
+        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words; and answers to questions, spans of their contexts.",
         responses=_ERRORS,
     )
     measures = Measures(in_flight=lambda: gate.in_flight, refused=lambda: catalogue.refused)
@@ -168,6 +169,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app.router.routes[:0] = [
         *classify.classify_routes(service),
         *tag.tag_routes(service),
+        *answer.answer_routes(service),
         *inference_routes.inference_routes(service),
     ]
     for make_router in (server_router, inference_routes.inference_router, metrics_router):

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy
 
@@ -17,6 +18,7 @@ from ..engines.text_classifier import TextClassifier
 from ..engines.text_tokens import Encoded
 from ..errors import InvalidInput
 from ..machine import physical_cores
+from ..tasks.question_windows import MOST_WINDOWS
 from .batcher import TokenBatcher
 from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
@@ -26,6 +28,8 @@ _POLL_S = 0.05
 _READY = 1
 # Characters that are tokenised in less time than it takes to hand them to a thread.
 _AT_ONCE = 1000
+_TOO_LONG = 'shorten it, or send "truncate": true to have its end left out'
+Result = TypeVar("Result")
 
 
 class QueuedClassifier:
@@ -70,15 +74,18 @@ class QueuedClassifier:
         return self._batcher.waiting_tokens
 
     async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
-        """Tokenises and classifies, or tags.
+        """Tokenises and classifies, or tags, or answers questions.
 
         Args:
-            texts: a text each, or a pair of them.
+            texts: a text each, or a pair of them: a question with its context.
 
         Raises:
-            Unusable: a text that is too long and not to be cut, or a pair for a tagger.
+            Unusable: a text that is too long and not to be cut, a pair for a tagger, or a question without a context.
             Overloaded: more waits than may.
         """
+        if self.facts.rule.has_spans:
+            with self._being_asked():
+                return await self._answers_to_questions(texts, truncate=truncate)
         if self.facts.rule.is_by_token and any(isinstance(text, tuple) for text in texts):
             raise Unusable("a tagger reads texts one by one: send no pairs")
         with self._being_asked():
@@ -95,10 +102,10 @@ class QueuedClassifier:
         rows = self._rows(tensors)
         with self._being_asked():
             answers = await self._answers(rows, [False] * len(rows))
-        return self._placed(answers, tensors) if self.facts.rule.is_by_token else answers
+        return self._placed(answers, tensors) if self.facts.rule.has_logits_of_tokens else answers
 
     def _placed(self, answers: TextAnswers, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
-        """A tagger's logits where the tokens stand in the tensors of a request, 0 at their padding."""
+        """Logits of tokens where these stand in the tensors of a request, 0 at their padding."""
         width, is_left = tensors["input_ids"].shape[1], self.model.tokens.padding.side == "left"
         placed = []
         for logits_SC in answers.logits:
@@ -127,6 +134,25 @@ class QueuedClassifier:
         finally:
             self._asked -= 1
 
+    async def _answers_to_questions(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
+        """The best span of each question's context, by all of its windows."""
+        most = self.model.characters
+        for place, text in enumerate(texts):
+            if not truncate and isinstance(text, tuple) and len(text[1]) > most:
+                raise Unusable(f"the context of text {place} has more than {most} characters, {_TOO_LONG}")
+        try:
+            asked = await self._beside(texts, self.model.asked, texts)
+        except InvalidInput as error:
+            raise Unusable(str(error)) from None
+        for place, (windows, is_cut) in enumerate(zip(asked.windows, asked.truncated, strict=True)):
+            if is_cut and not truncate:
+                raise Unusable(
+                    f"the context of text {place} has {windows} windows of {self.facts.max_length} tokens, and {MOST_WINDOWS} are read at most, "
+                    f"{_TOO_LONG}"
+                )
+        logits = await self._batcher.submit(asked.rows, lengths=asked.lengths)
+        return await self._beside(texts, asked.answers, logits, self.facts.rule)
+
     async def _encoded_whole(self, texts: Sequence[Text], *, truncate: bool) -> Encoded:
         longest, characters = self.facts.max_length, self.model.characters
         for place, text in enumerate(texts):
@@ -151,9 +177,13 @@ class QueuedClassifier:
         return self.model.answers_of(rows, logits, truncated)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
+        return await self._beside(texts, self.model.encode, texts)
+
+    async def _beside(self, texts: Sequence[Text], work: Callable[..., Result], *of: Any) -> Result:
+        """What a function gives, called in a thread where the texts are so long that others would wait for it."""
         if sum(map(_characters, texts)) <= _AT_ONCE:
-            return self.model.encode(texts)
-        return await asyncio.get_running_loop().run_in_executor(self._tokenising, self.model.encode, texts)
+            return work(*of)
+        return await asyncio.get_running_loop().run_in_executor(self._tokenising, work, *of)
 
     def _rows(self, tensors: Mapping[str, numpy.ndarray]) -> list[Ids]:
         """The rows of `[n, S]` tensors without their padding."""

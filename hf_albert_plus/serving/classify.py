@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import Unusable
-from .service import Service, predicted
+from .service import Service, check_route, predicted
 
 
 class Pair(BaseModel):
@@ -135,8 +134,7 @@ def classify_routes(service: Service) -> list[ByItself]:
     async def classify(request: Request) -> Response:
         asked = read_classify(await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        if chosen.model.facts.rule.is_by_token:
-            raise Unusable(f"{chosen.name} gives each word a tag, and texts no label: ask /tag")
+        check_route(chosen, "/classify")
         answers = await service.answer(asked.texts(), chosen, truncate=asked.truncate)
         return predicted(predictions_of(answers, chosen.model.facts.rule, top_k=asked.top_k), chosen)
 

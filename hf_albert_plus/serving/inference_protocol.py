@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..engines.text_answers import AnswerRule, ClassifierFacts, TextAnswers
 from .json_problems import refusal_of
 from .refusals import RequestError, TooLarge, Unusable
+from .service import threshold_of
+from .span_outputs import limits_of, outputs_of_spans, tensors_of_spans
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 _TYPES: dict[str, numpy.dtype[Any]] = {"INT64": numpy.dtype("<i8"), "INT32": numpy.dtype("<i4")}
@@ -45,6 +47,7 @@ class WantedTensor(_Message):
 
 class RequestParameters(_Message):
     truncate: bool | None = None
+    threshold: float | None = Field(default=None, allow_inf_nan=False)
     binary_data_output: bool = False
 
 
@@ -121,9 +124,9 @@ def write_response(
     """The body of a response, and its headers.
 
     Raises:
-        Unusable: an output that the model does not have.
+        Unusable: an output, or a threshold, that the model does not have.
     """
-    available = outputs_of(answers, facts.rule)
+    available = outputs_of(answers, facts.rule, threshold=request.parameters.threshold)
     wanted = [(one.name, one.parameters.binary_data) for one in request.outputs]
     wanted = wanted or [(output, request.parameters.binary_data_output) for output in available]
     tensors, blobs = [], []
@@ -147,9 +150,17 @@ def write_response(
     return b"".join([head, *blobs]), {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
 
 
-def outputs_of(answers: TextAnswers, rule: AnswerRule) -> dict[str, tuple[str, numpy.ndarray]]:
+def outputs_of(
+    answers: TextAnswers, rule: AnswerRule, *, threshold: float | None = None
+) -> dict[str, tuple[str, numpy.ndarray]]:
     """Name -> datatype and values of everything that a model gives: logits and scores, the best label or which of several labels reach
-    their thresholds."""
+    their thresholds.
+
+    Args:
+        threshold: of no answer, that a request asks for.
+    """
+    if rule.has_spans:
+        return outputs_of_spans(answers, threshold_of(rule, threshold))
     if rule.is_by_token:
         return _outputs_by_token(answers, rule)
     exact = rule.scores(answers.logits)
@@ -195,6 +206,8 @@ def metadata_of(
     outputs: list[dict[str, Any]] = [
         {"name": output, "datatype": "FP32", "shape": [-1, *tokens, classes]} for output in ("logits", "scores")
     ]
+    if rule.has_spans:
+        outputs = tensors_of_spans()
     if rule.is_by_token:
         outputs.append({"name": "tag", "datatype": "BYTES", "shape": [-1, -1]})
         outputs.append({"name": "offsets", "datatype": "INT64", "shape": [-1, -1, 2]})
@@ -216,6 +229,7 @@ def metadata_of(
             "problem_type": rule.problem_type,
             **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
             **({"tag_scheme": rule.scheme} if rule.is_by_token else {}),
+            **(limits_of(rule) if rule.has_spans else {}),
             "max_length": facts.max_length,
             "refused": {str(version): why for version, why in sorted(refused.items())},
         },

@@ -11,10 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ..engines.text_answers import Text, TextAnswers
+from ..engines.text_answers import AnswerRule, Text, TextAnswers
+from ..errors import InvalidInput
 from .catalogue import Catalogue, ChosenModel
 from .gate import Gate
-from .refusals import DeadlineExceeded, NotFinite, TooLarge
+from .refusals import DeadlineExceeded, NotFinite, TooLarge, Unusable
 from .settings import COUNTS, ServeSettings
 from .time_limits import within
 
@@ -153,6 +154,39 @@ class Service:
     def truncates(self, asked: bool | None) -> bool:
         """Whether the texts of a request are cut: the server's own setting where the request does not say."""
         return self.settings.truncate if asked is None else asked
+
+
+# Route -> what a model does whose requests go there, and what any other does not.
+_ROUTES = {
+    "/classify": ("answers texts", "texts no label"),
+    "/tag": ("gives each word a tag", "tags no words"),
+    "/answer": ("gives questions a span of their context", "answers no questions"),
+}
+
+
+def check_route(chosen: ChosenModel, route: str) -> None:
+    """Refuses a request to a model of another kind.
+
+    Raises:
+        Unusable: it is one.
+    """
+    rule = chosen.model.facts.rule
+    own = "/answer" if rule.has_spans else "/tag" if rule.is_by_token else "/classify"
+    if own != route:
+        (does, _), (_, does_not) = _ROUTES[own], _ROUTES[route]
+        raise Unusable(f"{chosen.name} {does}, and {does_not}: ask {own}")
+
+
+def threshold_of(rule: AnswerRule, asked: float | None) -> float | None:
+    """The threshold of no answer that holds for a request (see `AnswerRule.threshold_of`).
+
+    Raises:
+        Unusable: one is asked for of a model that has none.
+    """
+    try:
+        return rule.threshold_of(asked)
+    except InvalidInput as error:
+        raise Unusable(str(error)) from None
 
 
 def predicted(predictions: list[dict[str, Any]], chosen: ChosenModel) -> Response:

@@ -10,8 +10,7 @@ from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_o
 from ..tasks.word_pieces import Span, joined
 from .json_problems import refusal_of
 from .plain_routes import ByItself
-from .refusals import Unusable
-from .service import Service, predicted
+from .service import Service, check_route, predicted
 
 _FORMS = "a text, an object with words, or a list of these"
 Word = Annotated[str, Field(min_length=1)]
@@ -92,12 +91,10 @@ def tag_routes(service: Service) -> list[ByItself]:
     async def tag(request: Request) -> Response:
         asked = read_tag(await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        rule = chosen.model.facts.rule
-        if not rule.is_by_token:
-            raise Unusable(f"{chosen.name} answers texts, and tags no words: ask /classify")
+        check_route(chosen, "/tag")
         texts = asked.texts()
         answers = await service.answer([text for text, _ in texts], chosen, truncate=asked.truncate)
-        return predicted(tags_of(texts, answers, rule), chosen)
+        return predicted(tags_of(texts, answers, chosen.model.facts.rule), chosen)
 
     return [ByItself("/tag", tag, methods=["POST"])]
 
