@@ -19,6 +19,9 @@ _TRAINING: dict[str, Any] = {
     "stage": "", "command": "", "settings": {}, "parents": {}, "result": {}, "finished": "not recorded",
 }  # fmt: skip
 KIND = "card"
+# Kind of a task -> the Hub's name of what its models are for, and the head's name in words, where they are none of classification.
+_PIPELINES = {"tags": "token-classification", "spans": "question-answering"}
+_HEADS = {"number": "regression", "tags": "token classification", "spans": "question answering"}
 _HUB_METRICS = {
     "macro_f1": "f1",
     "weighted_f1": "f1",
@@ -26,6 +29,7 @@ _HUB_METRICS = {
     "matthews": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
+    "answer_f1": "f1",
 }
 
 
@@ -184,6 +188,7 @@ def render_card(facts: dict[str, Any]) -> str:
             **facts,
             metadata=_metadata(facts),
             task_facts=task,
+            head=_HEADS.get(task.kind, "classification"),
             diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             shape=shape_words(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             totals=totals(facts["parameters"]),
@@ -227,7 +232,7 @@ def _metadata(facts: dict[str, Any]) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     data_name = facts["data_name"]
-    pipeline = "token-classification" if card_task(facts).has_tags else "text-classification"
+    pipeline = _PIPELINES.get(card_task(facts).kind, "text-classification")
     results = [
         EvalResult(
             task_type=pipeline,

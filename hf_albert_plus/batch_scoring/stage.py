@@ -135,6 +135,12 @@ def score(
     load_tokenizer(served.directory, config)
     check_label_names(config, served.directory)
     rule = answer_rule_of(config)
+    if rule.has_spans:
+        raise InvalidInput(
+            "score is for classifiers of texts and of words",
+            got=f"a model of spans in {served.directory}, which answers questions",
+            repair="ask it from Python with TextClassifier(DIR, ENGINE, …).ask(…), or serve it: albert-plus serve",
+        )
     if rule.is_by_token:
         check_settings_of_tags(settings)
     max_length = length_taken(config, served.directory, max_length=settings.max_length)

@@ -220,7 +220,7 @@ class _Run:
     def distill(self, task: Task) -> None:
         """Makes the student: the pick of a search where nothing is said of it, and one of the method else."""
         config = load_config(str(self.trained("teacher", task)), option="--teacher")
-        if self.settings.searches and not task.has_tags and config.model_type in CONVERTIBLE:
+        if self.settings.searches and not task.answers_parts and config.model_type in CONVERTIBLE:
             self.steps.run(f"search for a student on {task.name}", partial(self.search, task))
             return
 

@@ -44,10 +44,10 @@ def answer_rule_of(config: Any) -> AnswerRule:
     Raises:
         InvalidInput: thresholds or limits that do not fit.
     """
-    labels = labels_of(config)
     if is_answerer(config):
         longest, threshold = span_limits_of(config)
         return AnswerRule(START_AND_END, ANSWERING, longest_answer=longest, no_answer_threshold=threshold)
+    labels = labels_of(config)
     scheme = scheme_of_labels(labels) if is_tagger(config) else "plain"
     return AnswerRule(labels, problem_type_of(config), label_thresholds_of(config), scheme)
 

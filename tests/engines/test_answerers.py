@@ -46,7 +46,9 @@ def spans_by_hand(exported, question, context, *, longest=6):
     places = [(one, other) for one in inside for other in inside if one <= other < one + longest]
     sums = torch.stack([start[one] + end[other] for one, other in places] + [start[0] + end[0]])
     shares = sums.softmax(dim=0).tolist()
-    return [(offsets[one][0], offsets[other][1], share) for (one, other), share in zip(places, shares, strict=False)], shares[-1]
+    return [
+        (offsets[one][0], offsets[other][1], share) for (one, other), share in zip(places, shares, strict=False)
+    ], shares[-1]
 
 
 @pytest.mark.parametrize(("question", "context"), ASKED[:4])
@@ -85,13 +87,21 @@ def test_exports_are_verified_at_both_outputs(exported):
     for name in EXPORTS:
         assert {each["output"] for each in exports[name]["parity"]} == {"start_logits", "end_logits"}
     assert exports["onnx-int8"]["difference_over_mean"] <= 1e-3
-    output = Engine.load(exported, "onnx")(**AutoTokenizer.from_pretrained(exported)("who ?", "the doctor", return_tensors="pt"))
+    output = Engine.load(exported, "onnx")(
+        **AutoTokenizer.from_pretrained(exported)("who ?", "the doctor", return_tensors="pt")
+    )
     assert type(output).__name__ == "QuestionAnsweringModelOutput"
 
 
 def window(token, count, *, text, characters=None):
     characters = characters or [[2 * (token + place), 2 * (token + place) + 1] for place in range(count)]
-    return {"first": 2, "token": token, "characters": characters, "text": text[characters[0][0] :], "text_start": characters[0][0]}
+    return {
+        "first": 2,
+        "token": token,
+        "characters": characters,
+        "text": text[characters[0][0] :],
+        "text_start": characters[0][0],
+    }
 
 
 def logits_of(starts, ends):
@@ -138,7 +148,9 @@ def test_an_end_before_its_start_and_a_span_too_long_are_none():
 )
 def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, characters, said):
     rule = AnswerRule(("start", "end"), ANSWERING)
-    found = best_span([window(0, 2, text=text, characters=characters)], [logits_of([0, 0, 5, 0, 0], [0, 0, 5, 0, 0])], rule)
+    found = best_span(
+        [window(0, 2, text=text, characters=characters)], [logits_of([0, 0, 5, 0, 0], [0, 0, 5, 0, 0])], rule
+    )
     assert found.text == said
     assert text[found.start : found.end] == said
 
@@ -169,7 +181,9 @@ def test_what_is_asked_wrongly_is_refused(plain, exported):
         plain.ask([("who ?", "\n")])
     with pytest.raises(InvalidInput, match="a question is asked of a context, got text 0 without one"):
         plain.answer(["who ?"])
-    with pytest.raises(InvalidInput, match="must leave room for 8 tokens of its context within --max-length 64, got question 1"):
+    with pytest.raises(
+        InvalidInput, match="must leave room for 8 tokens of its context within --max-length 64, got question 1"
+    ):
         plain.ask([("who " * 70, "the doctor found the car in the garden .")])
     for call in (plain.classify, plain.tag):
         with pytest.raises(InvalidInput, match=r"call ask\(\)"):

@@ -124,7 +124,9 @@ def augment(
     Raises:
         InvalidInput: neither source of candidates is given, or they have none for any word.
     """
-    check_answers_texts(task, what="augment", repair="distil without: replaced words would keep tags of other ones")
+    check_answers_texts(
+        task, what="augment", repair="distil without: replaced words would keep tags or answers of other ones"
+    )
     if masked_lm is None and word_vectors is None:
         raise InvalidInput(
             "candidates must come from --masked-lm, --word-vectors or both", got="neither", repair="add one of them"
