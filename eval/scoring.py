@@ -38,6 +38,7 @@ from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.record import Parent, Record, file_parent, training_record
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.inspection import say_unread
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
@@ -138,6 +139,8 @@ def score_targets(
         tokenizer = load_tokenizer(target.directory, engine.config)
         for row_name, split in splits.items():
             encoded = encode(split, task, tokenizer, max_length=settings.max_length)
+            if task.has_spans:
+                say_unread(encoded, max_length=settings.max_length)
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_answerer, is_tagger
 from ..model_inputs import longest_input
-from ..tasks.question_windows import START_AND_END
+from ..tasks.answer_spans import START_AND_END
 from ..tasks.tag_schemes import scheme_of_labels
 from .text_answers import ANSWERING, LONGEST_ANSWER, TAGGING, AnswerRule
 

@@ -30,6 +30,9 @@ def best_span(rows: Sequence[Mapping[str, Any]], logits: Sequence[numpy.ndarray]
         rows: the windows of one question, as `question_rows` gives them.
         logits: of each, start and end, `[S, 2]`.
         rule: of the model, which says how long an answer may be and whether there may be none.
+
+    Returns:
+        The span; one without a text where no token of the context could be an answer, and one whose numbers are NaN where logits are.
     """
     longest = rule.longest_answer
     tokens = max(row[TOKEN] + len(row[CHARACTERS]) for row in rows)
@@ -40,7 +43,10 @@ def best_span(rows: Sequence[Mapping[str, Any]], logits: Sequence[numpy.ndarray]
             part = sums_TL[begin : begin + count]
             numpy.maximum(part, _sums(row, logits_S2, longest), out=part)
     nothing = min(float(logits_S2[NOWHERE].sum(dtype=numpy.float64)) for logits_S2 in logits)
-    if not tokens or not numpy.isfinite(best := float(sums_TL.max())):
+    best = float(sums_TL.max(initial=_NEVER))
+    if numpy.isnan(best + nothing):
+        return AnswerSpan("", 0, 0, numpy.nan, numpy.nan, numpy.nan)
+    if best == _NEVER:
         return AnswerSpan("", 0, 0, 0.0, 1.0, numpy.inf)
     may_lack = rule.no_answer_threshold is not None
     largest = max(best, nothing)

@@ -7,13 +7,14 @@ from .column_roles import Columns
 from .data_settings import DataSettings
 from .labels import FoundLabels
 from .most_likely import json_value
-from .question_windows import START_AND_END
 from .squad_json import ANSWERS, CONTEXT, QUESTION
 from .task import Task
 
 if TYPE_CHECKING:
     import pyarrow
 
+# The names of a model's two outputs, in the order of its last layer's.
+START_AND_END = ("start", "end")
 NO_ANSWER: dict[str, list[Any]] = {"text": [], "answer_start": []}
 _FORM = '{"text": ["in Bremen"], "answer_start": [17]}'
 

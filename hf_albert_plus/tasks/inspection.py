@@ -96,11 +96,21 @@ class DataFacts:
                 f"windows of {self.max_length} tokens share, or beyond the {MOST_WINDOWS} that are read: raise --max-length, or cut contexts"
             )
         if self.windows is not None and self.windows[1] >= MOST_WINDOWS:
-            said.append(
-                f"a context should have fewer than {MOST_WINDOWS} windows of {self.max_length} tokens, got {self.windows[1]}: what is beyond is not "
-                "read; cut it into several"
-            )
+            said.append(_unread(self.max_length))
         return said
+
+
+def _unread(max_length: int | None) -> str:
+    return (
+        f"a context should have fewer than {MOST_WINDOWS} windows of {max_length} tokens, got one with as many or more: what is beyond "
+        "them is not read; cut it into several"
+    )
+
+
+def say_unread(rows: "Dataset", *, max_length: int) -> None:
+    """Says where encoded rows have a context that may not be read to its end."""
+    if max(Counter(rows[NUMBER]).values()) >= MOST_WINDOWS:
+        say(f"look at this: {_unread(max_length)}")
 
 
 def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, first_line, shown, suggest
 from ..records.files import check_input_file, file_sha256
 from ..records.record import Parent
-from .answer_spans import find_span_columns, find_spans, read_answers, read_passages
-from .column_roles import Columns, find_columns, is_list, is_text
+from .answer_spans import read_answers, read_passages
+from .column_roles import is_list, is_text
 from .data_settings import DataSettings
 from .division import split_off
 from .glue import TASKS
-from .labels import FoundLabels, find_labels, read_labels, unlabelled
+from .labels import read_labels, unlabelled
+from .roles_and_labels import find_roles_and_labels
 from .row_texts import texts_of
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .tables import (
@@ -28,7 +29,7 @@ from .tables import (
     read_lines,
     split_sources,
 )
-from .tagged_words import are_tagged, find_tags, read_tags, read_words
+from .tagged_words import read_tags, read_words
 from .task import HeldOut, Task, measures_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         )
     table, where = tables["train"], f"{data} train"
     _check_rows(table, where=where)
-    columns, found = _find_columns_and_labels(table, settings, where=where)
+    columns, found = find_roles_and_labels(table, settings, where=where)
     task = Task(
         name=name or _name(data),
         columns=columns.texts,
@@ -85,19 +86,6 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         held_out=None if "validation" in tables else HeldOut(of=_training_hash(data)),
     ).measured_by(settings.measure)
     return task
-
-
-def _find_columns_and_labels(
-    table: "pyarrow.Table", settings: DataSettings, *, where: str
-) -> tuple[Columns, FoundLabels]:
-    """The columns of training rows that hold texts and labels, and what the labels are."""
-    spans = find_span_columns(table, settings, where=where) if settings.kind in (None, "spans") else None
-    if spans is not None:
-        return spans, find_spans(table, spans, where=where)
-    columns = find_columns(table, settings, where=where)
-    if settings.kind == "tags" or (settings.kind is None and are_tagged(table, columns)):
-        return columns, find_tags(table, columns, where=where)
-    return columns, find_labels(table, columns.labels, kind=settings.kind, where=where)  # type: ignore[arg-type]
 
 
 def in_words(data: str, task: Task, *, most: int = 5) -> str:

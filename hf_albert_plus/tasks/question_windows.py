@@ -22,8 +22,6 @@ _LEAST_ROOM = 8
 NUMBER, FIRST, TOKEN, CHARACTERS, TEXT, TEXT_START = "question", "first", "token", "characters", "text", "text_start"
 ASIDE = (NUMBER, FIRST, TOKEN, CHARACTERS, TEXT, TEXT_START)
 POSITIONS = ("start_positions", "end_positions")
-# The names of a model's two outputs, in the order of its last layer's.
-START_AND_END = ("start", "end")
 # Where both positions of a window without its answer are.
 NOWHERE = 0
 Row = dict[str, Any]

@@ -46,11 +46,8 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+|-v\d+(\.\d+)?)?", re.IGNORECASE)
-        files = [
-            file
-            for file in sorted(path.iterdir())
-            if file.suffix.lower() in _NAMED_SUFFIXES and form.fullmatch(file.stem)
-        ]
+        named = [file for file in sorted(path.iterdir()) if form.fullmatch(file.stem)]
+        files = [file for file in named if file.suffix.lower() in _NAMED_SUFFIXES]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
         files += [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
         if len({file.suffix.lower() for file in files}) > 1:
@@ -238,13 +235,11 @@ def _read_file(path: Path) -> "pyarrow.Table":
         return _read_csv(path)
     if suffix in (".jsonl", ".ndjson"):
         return _read_json_lines(path)
-    if suffix in CONLL_SUFFIXES:
-        return read_conll(_text(path), path)
-    if suffix == SQUAD_SUFFIX:
-        return read_squad(_text(path), path)
-    raise InvalidInput(
-        f"a file of data must be one of {', '.join(_NAMED_SUFFIXES)}", got=str(path), repair="convert it, and give it the suffix of its form"
-    )  # fmt: skip
+    readers = {**dict.fromkeys(CONLL_SUFFIXES, read_conll), SQUAD_SUFFIX: read_squad}
+    if suffix in readers:
+        return readers[suffix](_text(path), path)
+    repair = "convert it, and give it the suffix of its form"
+    raise InvalidInput(f"a file of data must be one of {', '.join(_NAMED_SUFFIXES)}", got=str(path), repair=repair)
 
 
 def _read_parquet(path: Path) -> "pyarrow.Table":

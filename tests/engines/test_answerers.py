@@ -164,6 +164,14 @@ def test_a_context_of_dropped_characters_has_no_answer(exported, plain):
     assert not found.is_given(None)
 
 
+def test_logits_that_are_no_numbers_give_no_answer():
+    row = window(0, 2, text="a b")
+    for starts in ([0, 0, float("nan"), 0, 0], [float("nan"), 0, 0, 0, 0]):
+        found = best_span([row], [logits_of(starts, [0.0] * 5)], AnswerRule(("start", "end"), ANSWERING))
+        assert numpy.isnan(found.score)
+        assert not found.is_given(None)
+
+
 def test_long_contexts_are_read_in_windows_and_bounded(plain):
     context = "no " * 40 + "the sailor sold the lamp . " + "no " * 40
     assert plain.asked([("who sold the lamp ?", context)]).truncated == [False]
