@@ -3,7 +3,6 @@
 n windows of S tokens, T tokens of a context, L tokens of the longest answer.
 """
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ..tasks.question_windows import CHARACTERS, FIRST, NOWHERE, TEXT, TEXT_START, TOKEN
+from .marks import is_joined
 from .text_answers import AnswerRule, AnswerSpan
 
 _NEVER = -numpy.inf
@@ -82,12 +82,7 @@ def _text_of(rows: Sequence[Mapping[str, Any]], first: int, last: int) -> tuple[
     row = next(row for row in rows if row[TOKEN] <= first and last < row[TOKEN] + len(row[CHARACTERS]))
     characters, text, shift = row[CHARACTERS], row[TEXT], row[TEXT_START]
     start, end = characters[first - row[TOKEN]][0] - shift, characters[last - row[TOKEN]][1] - shift
-    while end < len(text) and _goes_on(text[end]):
+    while end < len(text) and is_joined(text[end]):
         end += 1
     said = text[start:end]
     return said.strip(), start + shift + len(said) - len(said.lstrip())
-
-
-def _goes_on(character: str) -> bool:
-    """Whether a character is a mark or a joiner that belongs to the one before it."""
-    return unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")

@@ -66,7 +66,7 @@ def question_rows(
             repair="shorten it, or raise --max-length if the model has positions",
         )
     characters = list(offsets[first:after])
-    cut = windows(len(inside), size=max(room, 1), overlap=min(OVERLAP, room // 2))
+    cut = _cut(len(inside), room=room)
     return [
         {
             **{
@@ -96,8 +96,12 @@ def _text_of(part: range, characters: Sequence[Span], context: str) -> Row:
 def window_count(sequences: Sequence[int | None], *, max_length: int) -> int:
     """Windows that the whole context of a question has, of which `MOST_WINDOWS` are read."""
     tokens = sum(sequence == 1 for sequence in sequences)
-    room = max(1, max_length - (len(sequences) - tokens))
-    return len(windows(tokens, size=room, overlap=min(OVERLAP, room // 2)))
+    return len(_cut(tokens, room=max_length - (len(sequences) - tokens)))
+
+
+def _cut(tokens: int, *, room: int) -> list[range]:
+    """The tokens of a context in each of its windows, which have room for so many."""
+    return windows(tokens, size=max(room, 1), overlap=min(OVERLAP, room // 2))
 
 
 def answer_tokens(characters: Sequence[Span], answer: Span) -> range:
@@ -137,9 +141,16 @@ def encode_questions(
         numbers: of the questions.
 
     Raises:
-        InvalidInput: a tokenizer that does not say which characters its pieces are of, or a question that leaves no room for its context.
+        InvalidInput: a tokenizer that does not say which characters its pieces are of or pads on the left, or a question that leaves no room
+            for its context.
     """
     check_offsets(tokenizer)
+    if tokenizer.padding_side != "right":
+        raise InvalidInput(
+            "a task of spans needs a tokenizer that pads on the right, where it moves no position",
+            got=f"padding_side {tokenizer.padding_side!r}",
+            repair='set padding_side to "right" in tokenizer_config.json',
+        )
     encoded = tokenizer(list(questions), list(contexts), truncation=False, return_offsets_mapping=True, verbose=False)
     names = [name for name in encoded if name != "offset_mapping"]
     rows: list[Row] = []

@@ -10,7 +10,7 @@ from hf_albert_plus.demo.grammar import draw_event, tell
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForQuestionAnswering
 from tests.support.small_models import randomise, small_config
 
-# Questions, contexts, and what was hard about them.
+# Questions with their contexts, of several scripts and lengths.
 ASKED = [
     ("who found the car ?", "the doctor found the car in the garden last week ."),
     ("où ?", "e\u0301te\u0301 à Zürich 👩‍👩‍👧 o'clock, café\u0301"),

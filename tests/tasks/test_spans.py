@@ -254,6 +254,13 @@ def test_a_slow_tokenizer_is_refused(tmp_path):
         encode(load_split(data, find_task(data), "train"), find_task(data), Slow(), max_length=40)
 
 
+def test_a_tokenizer_that_pads_on_the_left_is_refused(tokenizer_dir, tmp_path):
+    data = str(write_rows(tmp_path / "my.jsonl", ROWS))
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir, padding_side="left")
+    with pytest.raises(InvalidInput, match="pads on the right, where it moves no position, got padding_side 'left'"):
+        encode(load_split(data, find_task(data), "train"), find_task(data), tokenizer, max_length=40)
+
+
 def test_characters_are_code_points_of_the_context_as_it_came(tokenizer_dir, tmp_path):
     context = "e\u0301te\u0301 👩‍👩‍👧 : the sailor waits in Zürich ."
     row = {"question": "who waits ?", "context": context, "answers": {"text": ["the sailor"], "answer_start": [context.index("the sailor")]}}  # fmt: skip
