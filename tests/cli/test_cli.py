@@ -235,6 +235,7 @@ def test_a_run_stops_after_a_stage_and_goes_on(run_arguments, tmp_path):
     assert [path.name for path in out.iterdir()] == ["trained"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_printed_again_as_json(finished, run_arguments):
     out, _ = finished
     done = albert_plus(*run_arguments, "--out", out, "--json")
