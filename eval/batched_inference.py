@@ -3,7 +3,6 @@
 import re
 import time
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy
@@ -13,15 +12,13 @@ from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, file_batches, token
 from hf_albert_plus.engines.batching import pad_rows, run_batches
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.engine import Engine
-from hf_albert_plus.engines.span_answers import best_span
-from hf_albert_plus.engines.text_answers import AnswerRule, AnswerSpan
+from hf_albert_plus.engines.span_answers import best_spans
 from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.eval.tag_scores import word_logits
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.heads import is_answerer, is_tagger
 from hf_albert_plus.machine import physical_cores
 from hf_albert_plus.model_outputs import logits_of
-from hf_albert_plus.tasks.question_windows import NUMBER
 
 
 @dataclass(frozen=True)
@@ -131,20 +128,11 @@ def compute(
             [word_logits(output["logits"].numpy(), row["first_pieces"]) for row, output in answered if output], None
         )
     if is_answerer(engine.config):
-        return Outputs(_spans(rows, outputs, answer_rule_of(engine.config)), None)
+        computed = [(row, output) for row, output in zip(rows, outputs, strict=True) if output]
+        of_windows = [logits_of(output).numpy() for _, output in computed]
+        return Outputs(best_spans([row for row, _ in computed], of_windows, answer_rule_of(engine.config)), None)
     nothing = numpy.full(engine.config.num_labels or 1, numpy.nan, dtype=numpy.float32)
     logits = numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
     if not all(output and "layers" in output for output in outputs):
         return Outputs(logits, None)
     return Outputs(logits, numpy.array([int(output["layers"]) for output in outputs]))
-
-
-def _spans(rows: list[dict[str, Any]], outputs: list[Any], rule: AnswerRule) -> list[AnswerSpan]:
-    """The best span of each question whose windows were all in batches."""
-    answered = groupby(zip(rows, outputs, strict=True), key=lambda pair: pair[0][NUMBER])
-    of_questions = [[(row, output) for row, output in group if output] for _, group in answered]
-    return [
-        best_span([row for row, _ in group], [logits_of(output).numpy() for _, output in group], rule)
-        for group in of_questions
-        if group
-    ]

@@ -26,12 +26,12 @@ def right_texts(labels: Sequence[Any]) -> numpy.ndarray:
     return as_objects([list(answers["text"]) for answers in labels])
 
 
-def span_counts(predicted: Sequence[str], right: Sequence[Sequence[str]]) -> numpy.ndarray:
+def span_counts(predicted: numpy.ndarray, right: numpy.ndarray) -> numpy.ndarray:
     """What metrics of spans add up, `[examples, 3]`.
 
     Args:
-        predicted: the text of each answer, empty for none.
-        right: the texts of the right ones.
+        predicted: the text of each answer, empty for none, as `as_objects` gives them.
+        right: the texts of the right ones, in a list each.
     """
     counts = numpy.zeros((len(right), _COUNTS))
     for place, (said, texts) in enumerate(zip(predicted, right, strict=True)):

@@ -4,12 +4,13 @@ n windows of S tokens, T tokens of a context, L tokens of the longest answer.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..tasks.question_windows import CHARACTERS, FIRST, NOWHERE, TEXT, TEXT_START, TOKEN
+from ..tasks.question_windows import CHARACTERS, FIRST, NOWHERE, NUMBER, TEXT, TEXT_START, TOKEN
 from .marks import is_joined
 from .text_answers import AnswerRule, AnswerSpan
 
@@ -19,6 +20,22 @@ _NEVER = -numpy.inf
 def side_by_side(outputs: Sequence[numpy.ndarray]) -> numpy.ndarray:
     """The logits of a model: its only output, or start and end of spans as `[batch, S, 2]`."""
     return outputs[0] if len(outputs) == 1 else numpy.stack(outputs, axis=-1)
+
+
+def best_spans(
+    rows: Sequence[Mapping[str, Any]], logits: Sequence[numpy.ndarray], rule: AnswerRule
+) -> list[AnswerSpan]:
+    """The best span of each question, in their order.
+
+    Args:
+        rows: the windows of one question after each other.
+        logits: of each, as `best_span` takes them.
+    """
+    spans = []
+    for _, group in groupby(zip(rows, logits, strict=True), key=lambda pair: pair[0][NUMBER]):
+        pairs = list(group)
+        spans.append(best_span([row for row, _ in pairs], [logits_S2 for _, logits_S2 in pairs], rule))
+    return spans
 
 
 def best_span(rows: Sequence[Mapping[str, Any]], logits: Sequence[numpy.ndarray], rule: AnswerRule) -> AnswerSpan:

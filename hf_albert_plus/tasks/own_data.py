@@ -325,7 +325,7 @@ def _check_columns(table: "pyarrow.Table", task: Task, *, where: str, labelled: 
 def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, List, Sequence, Value
 
-    reads = {"tags": read_words, "spans": read_passages}
+    reads: dict[str, Any] = {"tags": read_words, "spans": read_passages}
     read, text = reads.get(task.kind, _texts), List(Value("string")) if task.has_tags else Value("string")
     columns: dict[str, list[Any]] = {name: read(table, name, where=where) for name in task.columns}
     has_labels = set(task.label_columns) <= set(table.column_names)

@@ -216,7 +216,10 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
     def tokenise(batch: dict[str, list[Any]], places: list[int]) -> dict[str, list[Any]]:
         columns = [batch[column] for column in task.columns]
         if task.has_spans:
-            of_windows = encode_questions(*columns, batch["label"], tokenizer, max_length=max_length, numbers=places)
+            questions, contexts = columns
+            of_windows = encode_questions(
+                questions, contexts, batch["label"], tokenizer, max_length=max_length, numbers=places
+            )
             return {**of_windows, "length": [len(ids) for ids in of_windows["input_ids"]]}
         if task.has_tags:
             encoded = encode_words(columns[0], batch["label"], tokenizer, max_length=max_length)

@@ -6,7 +6,6 @@ validation rows the highest F1, as SQuAD 2.0's official script finds it: what a 
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -14,12 +13,12 @@ import numpy
 from transformers import PreTrainedTokenizerBase
 
 from ..engines.classifier_config import MOST_ANSWER_TOKENS, answer_rule_of
-from ..engines.span_answers import best_span
+from ..engines.span_answers import best_spans
 from ..engines.text_answers import LONGEST_ANSWER, AnswerSpan
 from ..errors import InvalidInput
 from ..records.progress import say
 from ..tasks.answer_texts import text_f1
-from ..tasks.question_windows import NOWHERE, NUMBER, POSITIONS
+from ..tasks.question_windows import NOWHERE, POSITIONS
 from ..tasks.rows import encode
 from ..tasks.splits import evaluated_splits, load_split
 from ..tasks.task import Task
@@ -90,9 +89,7 @@ def spans_of(model: Any, rows: Sequence[dict[str, Any]], collator: Any) -> list[
     for batch, logits_BS2 in batches_of_logits(model, list(rows), collator):
         kept_BS = batch["attention_mask"].bool()
         logits += [each[kept].numpy() for each, kept in zip(logits_BS2, kept_BS, strict=True)]
-    rule = answer_rule_of(model.config)
-    pairs = groupby(zip(rows, logits, strict=True), key=lambda pair: pair[0][NUMBER])
-    return [best_span(*(list(each) for each in zip(*group, strict=True)), rule) for _, group in pairs]
+    return best_spans(rows, logits, answer_rule_of(model.config))
 
 
 def best_threshold(spans: Sequence[AnswerSpan], right: Sequence[Sequence[str]]) -> float:

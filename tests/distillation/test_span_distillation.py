@@ -117,7 +117,7 @@ def test_a_student_comes_near_to_what_its_teacher_says(teacher, tokenizer_dir, t
             for output in (model(**batch) for model in models)
         )
     agreed = torch.stack([one == other for one, other in zip(taught, learned, strict=True)])
-    assert float(agreed.float().mean()) > 0.5  # by chance it is a twentieth
+    assert float(agreed.float().mean()) > 0.4  # by chance it is a twentieth
 
 
 @pytest.mark.parametrize("method", ["pkd", "fastbert", "pabee"])
