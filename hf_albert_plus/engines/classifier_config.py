@@ -136,7 +136,7 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
     """
     if not gives_labels(config):
         raise InvalidInput(
-            "texts are classified by sequence classifiers, their words by token classifiers, and questions answered by those of spans",
+            "texts are classified by sequence classifiers, their words by token classifiers, and questions answered by models of spans",
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )
