@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all test-pages upstream node check cards docs clean help
+.PHONY: demo gpu test test-all test-pages upstream node check cards docs clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      the main job on generated data, offline, in demo-output/"
+	@echo "make gpu       everything that a machine with a GPU says, in gpu-output/, with its own PYTHON: ten minutes, nothing is installed"
 	@echo "make test      the tests, transformers' own common model tests among them"
 	@echo "make test-all  the slow ones too: clusters, processes that are killed, measured times, every peer"
 	@echo "make test-pages  every block of the documentation, beside a demo that it makes"
@@ -36,6 +37,10 @@ help:
 
 demo: .venv/.cpu
 	$(BIN)/albert-plus demo --out demo-output
+
+# The machine's own Python has torch for its GPU; a .venv of ours would have one for CPUs.
+gpu:
+	$(PYTHON) examples/bench_gpu.py --out gpu-output
 
 # transformers' common tests of the installed version: its source distribution has them, the wheel does not.
 UPSTREAM := .venv/transformers-tests
@@ -90,4 +95,4 @@ docs: .venv/.docs
 	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --nitpicky docs docs/_build/html
 
 clean:
-	rm -rf .venv .typecheck demo-output docs/_build examples/browser/node_modules build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .typecheck demo-output gpu-output docs/_build examples/browser/node_modules build *.egg-info .pytest_cache .mypy_cache .ruff_cache

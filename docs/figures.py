@@ -128,8 +128,16 @@ def problems() -> list[str]:
 
 
 def keep(name: str, documents: list[Path]) -> Path:
-    """Writes what tables need of documents: everything but answers to single rows."""
-    kept = {document.stem: _without_answers(json.loads(document.read_text(encoding="utf-8"))) for document in documents}
+    """Writes what tables need of documents: everything but answers to single rows. Documents of one name are told apart by their folders."""
+    names = [document.stem for document in documents]
+    kept = {
+        stem if names.count(stem) == 1 else f"{document.parent.name}-{stem}": _without_answers(
+            json.loads(document.read_text(encoding="utf-8"))
+        )
+        for stem, document in zip(names, documents, strict=True)
+    }
+    if len(kept) < len(documents):
+        sys.exit(f"documents must differ in name or folder: {', '.join(map(str, documents))}")
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

@@ -12,7 +12,7 @@ from hf_albert_plus.engines.classifier_config import (
     label_thresholds_of,
     problem_type_of,
 )
-from hf_albert_plus.engines.text_answers import ANSWERING, TAGGING, AnswerRule, AnswerSpan
+from hf_albert_plus.engines.text_answers import QUESTION_ANSWERING, TAGGING, AnswerRule, AnswerSpan
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.span_scores import as_objects, right_texts
@@ -33,7 +33,7 @@ def rule_for(task: Task, config: PreTrainedConfig | None = None) -> AnswerRule:
     if task.has_spans:
         threshold = 0.0 if task.may_lack_answer else None
         return (
-            AnswerRule(task.labels, ANSWERING, no_answer_threshold=threshold)
+            AnswerRule(task.labels, QUESTION_ANSWERING, no_answer_threshold=threshold)
             if config is None
             else answer_rule_of(config)
         )

@@ -19,6 +19,9 @@ from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.heads import is_answerer, is_tagger
 from hf_albert_plus.machine import physical_cores
 from hf_albert_plus.model_outputs import logits_of
+from hf_albert_plus.tasks.joined_answers import text_logits, text_numbers, token_values
+from hf_albert_plus.tasks.long_rows import ANSWERING
+from hf_albert_plus.tasks.windows import Answering
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ class Outputs(NamedTuple):
     """What an engine says of rows, in their order.
 
     Attributes:
-        logits: `[examples, num_labels]`; rows in no batch have NaN. Of tags, `[words, num_labels]` of each example in a list; of spans, the
-            best one of each question.
-        layers: that each row ran, `[examples]`, of an engine with exits.
+        logits: `[examples, num_labels]`, joined where an example was read in windows; rows in no batch have NaN. Of tags, `[words,
+            num_labels]` of each example in a list; of spans, the best one of each question.
+        layers: that each row ran, `[rows]`, of an engine with exits.
     """
 
     logits: Any
@@ -122,17 +125,33 @@ def compute(
         streams=streams,
         description=description,
     )
+    answering = [row[ANSWERING] for row in rows] if ANSWERING in rows[0] else None
     if is_tagger(engine.config):
-        answered = zip(rows, outputs, strict=True)
-        return Outputs(
-            [word_logits(output["logits"].numpy(), row["first_pieces"]) for row, output in answered if output], None
-        )
+        return Outputs(_logits_of_words(rows, outputs, answering), None)
     if is_answerer(engine.config):
         computed = [(row, output) for row, output in zip(rows, outputs, strict=True) if output]
         of_windows = [logits_of(output).numpy() for _, output in computed]
         return Outputs(best_spans([row for row, _ in computed], of_windows, answer_rule_of(engine.config)), None)
     nothing = numpy.full(engine.config.num_labels or 1, numpy.nan, dtype=numpy.float32)
     logits = numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
+    if answering is not None:
+        has_several = answer_rule_of(engine.config).has_several
+        logits = text_logits(logits, text_numbers(answering), has_several=has_several)
     if not all(output and "layers" in output for output in outputs):
         return Outputs(logits, None)
     return Outputs(logits, numpy.array([int(output["layers"]) for output in outputs]))
+
+
+def _logits_of_words(
+    rows: list[dict[str, Any]], outputs: list[dict[str, Any]], answering: list[Answering] | None
+) -> list[numpy.ndarray]:
+    """The logits of each text's words, `[W, C]`; of rows in no batch there are none."""
+    done = [row for row, output in enumerate(outputs) if output]
+    logits: list[Any] = [outputs[row]["logits"].numpy() for row in done]
+    pieces = [rows[row]["first_pieces"] for row in done]
+    if answering is not None:
+        if len(done) < len(rows):
+            return []
+        logits = [numpy.stack(of_text) for of_text in token_values(logits, answering)]
+        pieces = [of_row for of_row in pieces if of_row]
+    return [word_logits(logits_SC, of_text) for logits_SC, of_text in zip(logits, pieces, strict=True)]

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy
-from pydantic import Field
 
+from hf_albert_plus.records.limits import limited
 from hf_albert_plus.tasks.tag_schemes import entity_labels
 from hf_albert_plus.tasks.task import Task
 
 # Pairs of classes that are named, and classes up to which every pair is counted.
 _PAIRS, _WHOLE = 20, 20
-Points = Annotated[float, Field(ge=0, le=100)]
-Rows = Annotated[int, Field(ge=0, le=10**15)]
+Points = Annotated[float, limited(ge=0, le=100)]
+Rows = Annotated[int, limited(ge=0, le=10**15)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
-
 from hf_albert_plus.calibration.reliability import Reliability
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.class_scores import ClassScore, Confusions, are_of
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.records.files import check_shape, read_json_text
+from hf_albert_plus.records.limits import limited
 from hf_albert_plus.records.record import Parent
 from hf_albert_plus.tasks.glue import TASKS, get_task
 from hf_albert_plus.tasks.task import ERRORS, Task
@@ -21,21 +21,21 @@ from hf_albert_plus.tasks.task_file import task_of
 _LARGEST = 1e15
 # What points may be, up and down.
 _POINTS = 100
-Count = Annotated[int, Field(ge=0, le=int(_LARGEST))]
-PositiveCount = Annotated[int, Field(ge=1, le=int(_LARGEST))]
+Count = Annotated[int, limited(ge=0, le=int(_LARGEST))]
+PositiveCount = Annotated[int, limited(ge=1, le=int(_LARGEST))]
 Number = int | float
-Size = Annotated[int | float, Field(ge=-_LARGEST, le=_LARGEST)]
-Positive = Annotated[int | float, Field(ge=1e-9, le=_LARGEST)]
+Size = Annotated[int | float, limited(ge=-_LARGEST, le=_LARGEST)]
+Positive = Annotated[int | float, limited(ge=1e-9, le=_LARGEST)]
 # Points, or an error in the unit of the numbers.
 Measure = Size
-MeasureInterval = Annotated[list[Measure], Field(min_length=2, max_length=2)]
-Ratios = Annotated[list[Positive], Field(min_length=2, max_length=2)]
-Metrics = Annotated[dict[str, Measure | None], Field(min_length=1)]
+MeasureInterval = Annotated[list[Measure], limited(min_length=2, max_length=2)]
+Ratios = Annotated[list[Positive], limited(min_length=2, max_length=2)]
+Metrics = Annotated[dict[str, Measure | None], limited(min_length=1)]
 # Runtimes of rows that no engine runs: a file of predictions, and a classifier of the floor.
 PREDICTIONS, FLOOR = "predictions", "floor"
 # It becomes a part of file names.
-Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
-PathText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
+Name = Annotated[str, limited(pattern=r"^[^/\\\x00]+$")]
+PathText = Annotated[str, limited(pattern=r"^[^\x00]+$")]
 Document = TypeVar("Document")
 
 
@@ -117,7 +117,7 @@ class ScoredRun:
         predictions: label ids, values for regression, the ids of each row's labels where there may be several, or the texts of spans.
         logits: of several labels, a list a row; None of a file of predictions.
         classes, confusions, reliability: of a task of one's own, where it has them.
-        average_layers: that a row of text ran, of a graph with exits.
+        average_layers, windows: that a text ran and was read in, of a graph with exits and where long texts are read in several.
     """
 
     directory: PathText
@@ -134,6 +134,7 @@ class ScoredRun:
     confusions: Confusions | None = field(default=None, metadata=IF_KNOWN)
     reliability: Reliability | None = field(default=None, metadata=IF_KNOWN)
     average_layers: Size | None = field(default=None, metadata=IF_KNOWN)
+    windows: WindowCount | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +157,7 @@ class ScoredRow:
     metrics: Metrics
     spread: dict[str, MeasureInterval | None] = field(default_factory=dict)
     intervals: dict[str, MeasureInterval | None]
-    runs: Annotated[list[ScoredRun], Field(min_length=1)]
+    runs: Annotated[list[ScoredRun], limited(min_length=1)]
 
     @property
     def differs_from_glue(self) -> bool:
@@ -182,7 +183,7 @@ class Scores:
     data: Parent
     max_length: Count | None
     references: dict[str, list[Size | list[Count] | list[str]]]
-    rows: Annotated[list[ScoredRow], Field(min_length=1)]
+    rows: Annotated[list[ScoredRow], limited(min_length=1)]
     environment: Environment
 
     @property
@@ -225,15 +226,14 @@ class Cell(Percentiles):
         rounds: samples in ms of each round.
         flops: of a batch; None of traffic, as `gops_per_s` and `attained`.
         attained: share of the ceiling; None where there is none.
-        mean_batch: sentences that the server scenario answered together.
-        kept_up: whether the server scenario answered as fast as sentences came.
+        mean_batch, kept_up: sentences that the server scenario answered together, and whether it did as fast as they came.
     """
 
     items_per_s: Positive
     speedup: Positive
     speedup_interval: Ratios
     warm_up: WarmedUp
-    rounds: Annotated[list[Annotated[list[Positive], Field(min_length=1)]], Field(min_length=1)]
+    rounds: Annotated[list[Annotated[list[Positive], limited(min_length=1)]], limited(min_length=1)]
     flops: Count | None = field(default=None, metadata=IF_KNOWN)
     gops_per_s: Size | None = field(default=None, metadata=IF_KNOWN)
     attained: Size | None = field(default=None, metadata=WITH_FLOPS)
@@ -255,10 +255,9 @@ class TimedRow:
 
     Attributes:
         effective_parameters: parameters of the model that computes the same with nothing shared.
-        load_ms: to open it from cold files in a process of its own.
-        load_mb: that opening it adds once the libraries are imported.
-        peak_rss_mb: of the whole process.
-        loads: load -> its timings.
+        sequence_flops: operations of the products of one sequence of 128 tokens, or of all positions; a multiplication and an addition are two.
+        load_ms, load_mb, peak_rss_mb: to open it from cold files in a process of its own; what that adds once libraries are imported; of all.
+        loads, windows: load -> its timings; and windows of a text of the traffic, where long ones are read in several.
     """
 
     label: str
@@ -267,6 +266,7 @@ class TimedRow:
     directory: PathText
     parameters: Count | None = None
     effective_parameters: Count | None = None
+    sequence_flops: Count | None = None
     published_training_speedup: Size | None = None
     file_bytes: Count | None = None
     load_ms: Size | None = None
@@ -275,6 +275,7 @@ class TimedRow:
     model_sha256: str
     architecture_sha256: str
     loads: dict[str, Cell]
+    windows: WindowCount | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,9 +301,9 @@ class Latency:
     kind: str = "latency"
     format: int = FORMAT
     baseline: str
-    loads: Annotated[list[PathText], Field(min_length=1)]
+    loads: Annotated[list[PathText], limited(min_length=1)]
     ceilings: dict[str, Ceiling]
-    rows: Annotated[list[TimedRow], Field(min_length=1)]
+    rows: Annotated[list[TimedRow], limited(min_length=1)]
     traffic: TrafficSource | None = None
     environment: LoadedEnvironment
 

@@ -1,7 +1,6 @@
-"""Search with two towers: documents are encoded once and kept in an index, each query meets all of them, and the ranks of the right
-answers are scored."""
+"""Search with two towers, or with the vectors of a sentence encoder: documents are encoded once and kept in an index, each query meets all
+of them, and the ranks of the right answers are scored."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,17 +15,27 @@ from scipy.stats import rankdata
 from hf_albert_plus.bootstrap import percentile_interval
 from hf_albert_plus.checkpoints import load_towers
 from hf_albert_plus.config_files import load_config
+from hf_albert_plus.engines.artefacts import directory_and_runtime
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
 from hf_albert_plus.engines.batching import pad_rows
-from hf_albert_plus.engines.runtime_files import model_hash
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.latency.timing import elapsed_ms
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.resampling import DRAWS
 from hf_albert_plus.eval.settings import EvalSettings
+from hf_albert_plus.eval.targets import parse_target
+from hf_albert_plus.eval.vector_targets import (
+    STATIC,
+    EncoderVectors,
+    StaticVectors,
+    VectorTarget,
+    is_encoder,
+    list_hash,
+    vectors_hash,
+)
 from hf_albert_plus.heads import architecture_of
 from hf_albert_plus.machine import FORMAT, environment, use_threads
-from hf_albert_plus.records.files import file_sha256, writing
+from hf_albert_plus.records.files import writing
 from hf_albert_plus.records.progress import track
 from hf_albert_plus.tasks.glue import MATCHING
 from hf_albert_plus.tasks.rows import fits_positions, load_tokenizer
@@ -70,10 +79,6 @@ def mean_interval(values: numpy.ndarray, *, seed: int = 0) -> list[float] | None
     generator = numpy.random.default_rng(seed)
     means = [values[generator.integers(len(values), size=len(values))].mean() for _ in range(DRAWS)]
     return percentile_interval(numpy.array(means))
-
-
-# What decides a vector beside the weights.
-_READ = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model"}
 
 
 @dataclass(frozen=True)
@@ -136,14 +141,7 @@ def open_towers(directory: str | Path, *, max_length: int = 128) -> Towers:
         )
     fits_positions(config, max_length)
     model = load_towers(directory, option="DIR")
-    read = [path for path in sorted(Path(directory).iterdir()) if path.name in _READ]
-    hashes = [model_hash(directory, "torch"), *(f"{path.name} {file_sha256(path)}" for path in read)]
-    return Towers(model.eval(), load_tokenizer(directory, config), _sha256(hashes), max_length)
-
-
-def _sha256(lines: list[str]) -> str:
-    """Each line with its length before it, so that no two lists run together into one."""
-    return hashlib.sha256("".join(f"{len(line)} {line}\n" for line in lines).encode()).hexdigest()
+    return Towers(model.eval(), load_tokenizer(directory, config), vectors_hash(directory, "torch"), max_length)
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ class DocumentIndex:
     made_from: dict[str, str]
 
     @classmethod
-    def build(cls, towers: Towers, texts: list[str]) -> "DocumentIndex":
+    def build(cls, towers: VectorTarget, texts: list[str]) -> "DocumentIndex":
         return cls(towers.encode(texts, description="encode documents"), _origin(towers, texts))
 
     def save(self, path: Path) -> None:
@@ -168,7 +166,7 @@ class DocumentIndex:
             save_file({"vectors": self.vectors}, temporary, metadata=self.made_from)
 
     @classmethod
-    def load(cls, path: Path, towers: Towers, texts: list[str]) -> "DocumentIndex":
+    def load(cls, path: Path, towers: VectorTarget, texts: list[str]) -> "DocumentIndex":
         """Reads the index of these texts by this model.
 
         Raises:
@@ -192,11 +190,11 @@ class DocumentIndex:
         )
 
 
-def _origin(towers: Towers, texts: list[str]) -> dict[str, str]:
-    return {"model": towers.sha256, "list of documents": _sha256(texts), "--max-length": str(towers.max_length)}
+def _origin(towers: VectorTarget, texts: list[str]) -> dict[str, str]:
+    return {"model": towers.sha256, "list of documents": list_hash(texts), "--max-length": str(towers.max_length)}
 
 
-def index(towers: Towers, texts: list[str], *, file: Path | None = None) -> DocumentIndex:
+def index(towers: VectorTarget, texts: list[str], *, file: Path | None = None) -> DocumentIndex:
     """The index in `file`; it is made, and kept there, where there is none.
 
     Raises:
@@ -216,24 +214,28 @@ ROUNDS = 5
 
 
 def retrieve(
-    directory: str | Path,
+    searcher: str | Path | None,
     *,
     data: str,
     task: Task,
     max_length: int = 128,
     threads: int | None = None,
     index_file: Path | None = None,
+    static: str | None = None,
 ) -> dict[str, Any]:
     """Searches a task's validation split: the first texts of positive pairs are the queries, all distinct second texts
     the documents. A document that no pair of a query names counts as wrong.
 
     Args:
-        directory: of a two-tower model with its tokenizer.
+        searcher: directory of a two-tower model with its tokenizer, or a target (`DIR:RUNTIME`) that gives vectors, of which the cosine
+            decides; None where static vectors search.
         index_file: where the documents' vectors are kept.
+        static: directory or Hub id of an encoder whose tokens' static vectors search in place of a model.
 
     Returns:
         A JSON-ready document: MRR with its bootstrap interval over queries, recall, the metrics of the labelled pairs, all
-        in points, and the milliseconds of a query with kept documents and with documents encoded again.
+        in points, and the milliseconds of a query with kept documents and with documents encoded again. Of cosines, which decide
+        nothing about a pair, the pairs have the area under the curve alone.
 
     Raises:
         InvalidInput: no such task or model, or a stale index.
@@ -246,7 +248,6 @@ def retrieve(
         )
     EvalSettings(max_length=max_length)
     use_threads(threads)
-    towers = open_towers(directory, max_length=max_length)
     (split,) = task.rows.values()
     rows = load_split(data, task, split)
     first, second, labels = (list(rows[column]) for column in (*task.columns, "label"))
@@ -257,6 +258,7 @@ def retrieve(
             positives.setdefault(query, set()).add(documents[document])
     if not positives:
         raise InvalidInput("a search needs queries", got="no positive pair", repair="choose data with label 1")
+    towers = _open(searcher, static, [*queries, *documents], max_length=max_length, threads=threads)
     vectors = index(towers, list(documents), file=index_file).vectors
     encoded = towers.encode(list(queries), description="encode queries")
     ranks = [
@@ -268,13 +270,13 @@ def retrieve(
     return {
         "kind": "retrieval",
         "format": FORMAT,
-        "directory": str(directory),
+        "directory": str(searcher) if searcher is not None else f"{STATIC} of {static}",
         "model_sha256": towers.sha256,
         "task": task.name,
         "split": split,
         "protocol": task.protocol,
         "data": data_parent(data, task),
-        "max_length": max_length,
+        "max_length": towers.max_length,
         "queries": len(positives),
         "documents": len(documents),
         "metrics": {
@@ -285,14 +287,40 @@ def retrieve(
         "pairs": {
             "examples": len(labels),
             "roc_auc": roc_auc(logits, numpy.asarray(labels)),
-            **compute_metrics((logits > 0).astype(int), numpy.asarray(labels), task),
+            **(
+                compute_metrics((logits > 0).astype(int), numpy.asarray(labels), task)
+                if isinstance(towers, Towers)
+                else {}
+            ),
         },
         "latency": _latency(towers, list(positives), list(documents)[:TIMED_DOCUMENTS], vectors[:TIMED_DOCUMENTS]),
         "environment": environment(threads=threads),
     }
 
 
-def _latency(towers: Towers, queries: list[str], documents: list[str], vectors: torch.Tensor) -> dict[str, Any]:
+def _open(
+    searcher: str | Path | None, static: str | None, texts: list[str], *, max_length: int, threads: int | None
+) -> VectorTarget:
+    """What makes the vectors.
+
+    Raises:
+        InvalidInput: none or two are named, or a model that gives none.
+    """
+    if (searcher is None) == (static is None):
+        raise InvalidInput(
+            "retrieve searches with a target or with --static vectors",
+            got="neither" if static is None else "both",
+            repair="give one: albert-plus retrieve DIR:onnx-int8 --task qqp --data FOLDER",
+        )
+    if static is not None:
+        return StaticVectors.of(static, texts)
+    directory, runtime = directory_and_runtime(str(searcher))
+    if runtime is None and not is_encoder(directory):
+        return open_towers(directory, max_length=max_length)
+    return EncoderVectors.open(parse_target(str(searcher)), max_length=max_length, threads=threads)
+
+
+def _latency(towers: VectorTarget, queries: list[str], documents: list[str], vectors: torch.Tensor) -> dict[str, Any]:
     """Median milliseconds of one query, tokenisation included, the two ways in turns after a round of warming up."""
 
     def answer(query: str, *, keep: bool) -> None:

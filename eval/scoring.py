@@ -1,8 +1,7 @@
 """Scores of targets, or of files of predictions, on GLUE tasks: a stage, and the functions that it is made of."""
 
-import hashlib
-import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +24,24 @@ from hf_albert_plus.eval.measured_documents import (
     Scores,
     to_json,
 )
-from hf_albert_plus.eval.metrics import comparable, compute_metrics
-from hf_albert_plus.eval.predictions import as_numbers, from_numbers, read_predictions
-from hf_albert_plus.eval.resampling import Sample, intervals
+from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.predictions import as_numbers, read_predictions
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
+from hf_albert_plus.eval.scored_rows import architecture_hash, scored_row
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
+from hf_albert_plus.eval.vector_scores import check_vector_task, static_rows, vector_run
+from hf_albert_plus.eval.vector_targets import STATIC, is_encoder
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.heads import answers, architecture_of
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.model_inputs import longest_input
 from hf_albert_plus.records.files import file_sha256, write_json
-from hf_albert_plus.records.record import Parent, Record, file_parent, training_record
+from hf_albert_plus.records.record import Parent, Record, file_parent, parent, training_record
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.inspection import say_unread
+from hf_albert_plus.tasks.long_rows import answering_of
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
@@ -61,23 +64,26 @@ def score(
     output: Path,
     settings: EvalSettings | None = None,
     threads: int | None = None,
+    static: str | None = None,
 ) -> Record:
     """The eval stage: writes `scores.json` and a record of it, or finds them written.
 
     Args:
         targets: those with one label are runs of one row.
         data: folder or Hub id in the layout of nyu-mll/glue.
+        static: as `score_targets` has it.
     """
     settings = settings or EvalSettings()
     facts: dict[str, Any] = {"max_length": settings.max_length}
     for name, usual in (("batching", EvalSettings.batching), ("rounds", EvalSettings.rounds)):
         if getattr(settings, name) != usual:
             facts[name] = getattr(settings, name)
+    parents = {**target_parents(targets), "data": data_parent(data, task)}
     return _score_stage(
         output,
-        lambda: score_targets(targets, data=data, task=task, settings=settings, threads=threads),
+        lambda: score_targets(targets, data=data, task=task, settings=settings, threads=threads, static=static),
         settings={**task.settings, **facts},
-        parents={**target_parents(targets), "data": data_parent(data, task)},
+        parents=parents if static is None else {**parents, STATIC: parent(static)},
     )
 
 
@@ -114,11 +120,14 @@ def score_targets(
     task: Task,
     settings: EvalSettings | None = None,
     threads: int | None = None,
+    static: str | None = None,
 ) -> Scores:
-    """Scores every target on every evaluation split of a task.
+    """Scores every target on every evaluation split of a task: classifiers by what they predict, and sentence encoders, on pairs with a
+    number, by the cosine of the vectors of the two.
 
     Args:
         targets: those with one label are runs of one row, such as the same training with other seeds.
+        static: directory or Hub id of an encoder whose tokens' static vectors are scored too.
         settings: the first of its ways of batching gives the predictions that are scored; all are timed, in turns.
 
     Returns:
@@ -128,11 +137,20 @@ def score_targets(
     """
     settings = settings or EvalSettings()
     ways = tuple(dict.fromkeys(map(parse_batching, settings.batching)))
-    _check_classifiers(targets, task, max_length=settings.max_length)
+    has_pairs = len(task.columns) == 2
+    encoders = [target for target in targets if has_pairs and is_encoder(target.directory)]
+    for what in [*(str(target.directory) for target in encoders), *([] if static is None else [static])]:
+        check_vector_task(task, what=what)
+    _check_classifiers([each for each in targets if each not in encoders], task, max_length=settings.max_length)
     splits = {row_name: load_split(data, task, split) for row_name, split in evaluated_splits(data, task).items()}
     references = {row_name: label_array(split["label"], task) for row_name, split in splits.items()}
     runs: dict[tuple[str, str], list[ScoredRun]] = {}
     for target in targets:
+        if target in encoders:
+            for row_name, split in splits.items():
+                run = vector_run(target, split, references[row_name], task, settings, threads=threads)
+                runs.setdefault((target.label, row_name), []).append(run)
+            continue
         engines = {way: way.load(target, threads=threads) for way in ways}
         engine, _ = engines[ways[0]]
         check_labels(engine, task)
@@ -144,12 +162,15 @@ def score_targets(
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)
+            run = replace(run, windows=WindowCount.of(answering_of(encoded)))
             runs.setdefault((target.label, row_name), []).append(run)
     named = {target.label: target for target in reversed(targets)}
     rows = [
         scored_row(of_label, references[row_name], task, row_name, label=label, name=named[label].name, runtime=named[label].runtime)
         for (label, row_name), of_label in runs.items()
     ]  # fmt: skip
+    if static is not None:
+        rows += static_rows(static, splits, task, settings)
     return scores_document(task, data, references, rows, max_length=settings.max_length, threads=threads)
 
 
@@ -194,7 +215,7 @@ def _scored_run(
             for way, taken in seconds.items()
         ],
         model_sha256=model_hash(target.directory, target.runtime),
-        architecture_sha256=architecture_hash(engine),
+        architecture_sha256=architecture_hash(engine.config),
         predictions=as_numbers(predicted, task),
         logits=None if logits is None else logits.tolist(),
         **details_of(predicted, labels, task, probabilities=probabilities_of(outputs.logits, task, rule=rule)),
@@ -230,37 +251,6 @@ def score_predictions(files: list[tuple[str, Path]], *, data: str, task: Task) -
         )
         rows.append(scored_row([run], labels, task, row_name, label=path.stem, name=path.stem, runtime=PREDICTIONS))
     return scores_document(task, data, references, rows, max_length=None, threads=None)
-
-
-def scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_name: str, **named: str) -> ScoredRow:
-    """A row with the median, the range and the interval of each metric over its runs."""
-    values = {name: [run.metrics[name] for run in runs] for name in task.metrics}
-    known = {name: [value for value in of_runs if value is not None] for name, of_runs in values.items()}
-    defined = {name: known[name] if len(known[name]) == len(runs) else None for name in values}
-    split = task.rows[row_name]
-    return ScoredRow(
-        **named,
-        task=row_name,
-        split=split,
-        examples=len(labels),
-        glue_examples=task.sizes.get(split),
-        metrics={name: None if points is None else float(numpy.median(points)) for name, points in defined.items()},
-        spread={name: None if points is None else [min(points), max(points)] for name, points in defined.items()},
-        intervals=intervals(sample(runs, as_numbers(labels, task), task), task),
-        runs=runs,
-    )
-
-
-def sample(runs: list[ScoredRun], labels: list[Any], task: Task) -> Sample:
-    """The predictions of a row's runs, for a bootstrap; with their logits where all have some."""
-    logits = [run.logits for run in runs if run.logits is not None]
-    held = from_numbers(labels, task)
-    compared = [comparable(from_numbers(run.predictions, task), held, task) for run in runs]
-    return Sample(
-        numpy.array([predicted for predicted, _ in compared]),
-        compared[0][1],
-        numpy.array(logits) if len(logits) == len(runs) else None,
-    )
 
 
 def scores_document(
@@ -349,20 +339,3 @@ def check_labels(engine: Engine, task: Task) -> None:
             got=f"{architecture} with {engine.config.num_labels} in {engine.file}",
             repair="score it on the task it was fine-tuned on",
         )
-
-
-def architecture_hash(engine: Engine) -> str:
-    """Hash of the config fields that decide the computation, labels left out: the models of several tasks that share
-    one are timed once."""
-    ignored = {
-        "id2label",
-        "label2id",
-        "problem_type",
-        "num_labels",
-        "architectures",
-        "_name_or_path",
-        "transformers_version",
-        "dtype",
-    }
-    fields = {name: value for name, value in engine.config.to_dict().items() if name not in ignored}
-    return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()

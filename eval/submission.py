@@ -6,16 +6,21 @@ from hf_albert_plus.eval.predictions import prediction_text
 from hf_albert_plus.eval.scoring import tokenizer_for
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.tasks.choosing import as_trained
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task_file import read_task
 
 
 def answer_tests(
     target: Target, *, task: Task, data: str, max_length: int = 128, threads: int | None = None
 ) -> dict[str, str]:
-    """File of a submission, without `.tsv` -> its text, for each test split of a task."""
+    """File of a submission, without `.tsv` -> its text, for each test split of a task. A model that does not just cut long texts reads them as
+    it was trained, whatever `max_length` is."""
     EvalSettings(max_length=max_length)
+    task = as_trained(task, read_task(target.directory))
+    max_length = max_length if task.long.is_cut else task.max_length
     way = Batching()
     engine, streams = way.load(target, threads=threads)
     tokenizer = tokenizer_for(engine, task, max_length=max_length)

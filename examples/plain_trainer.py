@@ -1,7 +1,7 @@
-"""Fine-tunes a classifier of one's own data as the documentation of transformers does: Trainer with its defaults, the head's class of the
+"""Fine-tunes a classifier of one's own data, or of a task of GLUE, as the documentation of transformers does: Trainer with its defaults, the head's class of the
 checkpoint's family, as many epochs as `albert-plus finetune` takes unless it is told another number. What `finetune` is compared with (docs/results/own-data.md).
 
-    python examples/plain_trainer.py ENCODER DATA OUT [SEED] [MAX_LENGTH] [EPOCHS]
+    python examples/plain_trainer.py ENCODER DATA OUT [SEED] [MAX_LENGTH] [EPOCHS] [TASK]
 """
 
 import sys
@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from hf_albert_plus.machine import multiplies_bf16
+from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.own_data import find_task
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task_file import write_task
@@ -25,8 +26,8 @@ from hf_albert_plus.tasks.task_file import write_task
 encoder, data, out = sys.argv[1:4]
 seed = int(sys.argv[4]) if len(sys.argv) > 4 else 42
 max_length = int(sys.argv[5]) if len(sys.argv) > 5 else 128
-task = find_task(data)
-epochs = float(sys.argv[6]) if len(sys.argv) > 6 else task.epochs
+task = get_task(sys.argv[7]) if len(sys.argv) > 7 else find_task(data)
+epochs = float(sys.argv[6]) if len(sys.argv) > 6 and sys.argv[6] else task.epochs
 set_seed(seed)
 names = dict(enumerate(task.label_names))
 model = AutoModelForSequenceClassification.from_pretrained(

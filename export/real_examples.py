@@ -38,7 +38,7 @@ def task_examples(
     rows = rows.shuffle(seed=0).select(range(min(count, len(rows))))
     tokenizer = load_tokenizer(directory, config)
     encoded = encode(rows, chosen, tokenizer, max_length=min(max_length, longest_input(config)))
-    return [_example(row, tokenizer.model_input_names) for row in encoded]
+    return [_example(row, tokenizer.model_input_names) for row in encoded.select(range(min(count, len(encoded))))]
 
 
 def text_examples(

@@ -83,7 +83,9 @@ class ExportSettings:
         str | None, PythonOnly("a verb has options for data; their examples calibrate, their score judges int8")
     ] = None
     task: Annotated["str | Task | None", PythonOnly("a verb chooses it for --data")] = None
-    texts: Annotated[Path | None, Option("Calibrate on this file instead: a text a line, a tab in a pair.")] = None
+    texts: Annotated[
+        Path | None, Option("Calibrate on this file instead: one text a line, with a tab between the two of a pair.")
+    ] = None
     examples: Annotated[int, Option("Examples to calibrate with.")] = 128
     keep_fp32: Annotated[
         tuple[str, ...],

@@ -6,13 +6,14 @@ from typing import Any
 
 from hf_albert_plus.checkpoints import copy_model, open_as_trained
 from hf_albert_plus.compression.exits.cross_fitting import Score
+from hf_albert_plus.conversion.sentence_modules import form_of, write_modules
 from hf_albert_plus.engines.artefacts import Artefact
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.exits.int8_thresholds import Recalibration
 from hf_albert_plus.export.exporters import EXPORTERS
 from hf_albert_plus.export.facts import facts_of
 from hf_albert_plus.export.graph.tracing import applied_passes
-from hf_albert_plus.export.sentence_vectors import SentenceEncoder, write_modules
 from hf_albert_plus.export.settings import ExportSettings, Scorer
 from hf_albert_plus.export.tensorrt_plan import check_tensorrt
 from hf_albert_plus.export.wanted import wanted_artefacts
@@ -97,7 +98,7 @@ def _export(
         model = open_as_trained(source, option="DIR")
         if settings.pooling is not None:
             model = SentenceEncoder(model, pooling=settings.pooling, normalize=settings.normalize).eval()
-            write_modules(directory, model.config, settings)
+            write_modules(directory, model.config, form_of(settings.pooling, settings.normalize))
         begin("trace")
         work = Work.begin(model, source, directory, settings, scorer, scratch=Path(scratch))
         if any(artefact.has_exits for artefact in wanted):

@@ -13,6 +13,7 @@ from .auto_classes import register_on_import
 if TYPE_CHECKING:
     from .base_albert_plus import AlbertPlusPreTrainedModel as AlbertPlusPreTrainedModel
     from .configuration_albert_plus import AlbertPlusConfig as AlbertPlusConfig
+    from .distillation.distillation_trainer import DistillationTrainer as DistillationTrainer
     from .engines.engine import Engine as Engine
     from .modeling_albert_plus import AlbertPlusForMaskedLM as AlbertPlusForMaskedLM
     from .modeling_albert_plus import AlbertPlusForMultipleChoice as AlbertPlusForMultipleChoice
@@ -27,6 +28,7 @@ __getattr__, __dir__, _names = lazy_loader.attach(
     __name__,
     submod_attrs={
         "configuration_albert_plus": ["AlbertPlusConfig"],
+        "distillation.distillation_trainer": ["DistillationTrainer"],
         "engines.engine": ["Engine"],
         "modeling_albert_plus": [
             "AlbertPlusForMaskedLM",

@@ -287,6 +287,9 @@ def copy_model(source: Path, directory: Path) -> None:
     for path in source.iterdir():
         if path.is_file() and path.suffix in _MODEL_SUFFIXES and path.name != RECORD:
             shutil.copyfile(path, directory / path.name)
+    for path in source.glob("[0-9]_*/config.json"):  # of the modules that a sentence encoder's modules.json names
+        (directory / path.parent.name).mkdir()
+        shutil.copyfile(path, directory / path.parent.name / path.name)
     names = {name for file in _WITH_AUTO_MAP for name in _keep_our_names(directory / file, source)}
     for module in sorted({name.partition(".")[0] for name in names}):
         file = Path(__file__).with_name(f"{module}.py")

@@ -122,6 +122,18 @@ def _check_content(content: dict[str, Any]) -> None:
         )
 
 
+def optional_file(source: str | Path, name: str) -> Path | None:
+    """A file of a model directory or Hub id; None where it has none of that name."""
+    path = cached_file(
+        str(source),
+        name,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+        _raise_exceptions_for_gated_repo=False,
+    )
+    return None if path is None else Path(path)
+
+
 def _check(config: PreTrainedConfig) -> None:
     """Refuses a config that is not one of a text encoder.
 

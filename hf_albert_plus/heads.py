@@ -20,6 +20,8 @@ HEADS = (
 )
 # What transformers calls the outputs of a model of spans, `[batch, sequence]` each.
 SPAN_LOGITS = ("start_logits", "end_logits")
+# Classes whose names end as a bare encoder's, and which are none.
+_OTHER_MODELS = ("LMHeadModel", "TwinModel")
 
 
 def architecture_of(config: "PreTrainedConfig") -> str:
@@ -38,12 +40,12 @@ def is_tagger(config: "PreTrainedConfig") -> bool:
     return architecture_of(config).endswith("ForTokenClassification")
 
 
-def is_answerer(config: "PreTrainedConfig") -> bool:
+def is_answerer(config: Any) -> bool:
     """Whether a model was saved with a head that answers questions by spans of their contexts."""
     return architecture_of(config).endswith("ForQuestionAnswering")
 
 
-def gives_labels(config: "PreTrainedConfig") -> bool:
+def gives_labels(config: Any) -> bool:
     """Whether a model was saved with a head that learned labels: one that classifies texts or tokens, or answers questions by spans."""
     return is_classifier(config) or is_tagger(config) or is_answerer(config)
 
@@ -52,6 +54,12 @@ def task_head(config: "PreTrainedConfig") -> str:
     """The suffix of the head of a model that was trained on a task, that of a classifier of texts where it was not."""
     heads = {"ForTokenClassification": is_tagger, "ForQuestionAnswering": is_answerer}
     return next((head for head, has_it in heads.items() if has_it(config)), "ForSequenceClassification")
+
+
+def is_bare_encoder(config: Any) -> bool:
+    """Whether a model was saved without a head."""
+    name = architecture_of(config)
+    return name.endswith("Model") and not name.endswith(_OTHER_MODELS)
 
 
 def answers(config: "PreTrainedConfig", task: "Task") -> bool:
@@ -66,7 +74,7 @@ def head_of(architecture: str, *, option: str) -> str:
         InvalidInput: none of `HEADS`.
     """
     for head in HEADS:
-        if architecture.endswith(head) and not architecture.endswith(("LMHeadModel", "TwinModel")):
+        if architecture.endswith(head) and not architecture.endswith(_OTHER_MODELS):
             return head
     raise InvalidInput(
         f"{option} must be an encoder with one of the heads {', '.join(HEADS)}",

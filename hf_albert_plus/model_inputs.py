@@ -1,7 +1,9 @@
 """The inputs of a model: their names, their axes and the longest that it takes."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from .errors import InvalidInput
 from .heads import architecture_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,22 @@ def longest_input(config: "PreTrainedConfig") -> int:
     """Tokens in the longest sequence a model takes: the one rule of positions."""
     positions = int(getattr(config, "max_position_embeddings", None) or 512)
     return positions - position_offset(config)
+
+
+def length_taken(config: Any, directory: str | Path, *, max_length: int | None) -> int:
+    """Tokens of a text that a model takes, all of its positions unless told otherwise.
+
+    Raises:
+        InvalidInput: it has fewer positions.
+    """
+    longest = longest_input(config)
+    if max_length is not None and not 1 <= max_length <= longest:
+        raise InvalidInput(
+            f"--max-length must be from 1 to the {longest} positions of {directory}",
+            got=max_length,
+            repair=f"use --max-length {longest}",
+        )
+    return max_length or longest
 
 
 def input_rank(config: "PreTrainedConfig") -> int:

@@ -16,6 +16,7 @@ class Option:
     Attributes:
         help: what `--help` says, in a sentence.
         name: the option where it is not called like the field.
+        also: other names of the same option.
         of_task: the option's default is the task's own value; the class's default stands where there is no task.
         parse: makes the value out of one word, where it is no number, name, path, or several of these.
         default: the word that `parse` makes the field's default out of, where `str` does not give one.
@@ -25,6 +26,7 @@ class Option:
 
     help: str
     name: str | None = None
+    also: tuple[str, ...] = ()
     of_task: bool = False
     parse: Callable[[str], Any] | None = None
     default: str | None = None

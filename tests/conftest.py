@@ -119,6 +119,21 @@ def encoder_dir(made_once, tokenizer_dir) -> Path:
 
 
 @pytest.fixture(scope="session")
+def sentence_dir(made_once, encoder_dir) -> Path:
+    """The same BERT as a sentence encoder, whose vectors are the mean of the tokens, of length 1."""
+    from transformers import AutoConfig
+
+    from hf_albert_plus.conversion.sentence_modules import write_modules
+    from hf_albert_plus.engines.sentence_files import SentenceForm
+
+    def make(directory: Path) -> None:
+        shutil.copytree(encoder_dir, directory, dirs_exist_ok=True)
+        write_modules(directory, AutoConfig.from_pretrained(directory), SentenceForm("mean", normalize=True))
+
+    return made_once("sentence", make)
+
+
+@pytest.fixture(scope="session")
 def classifier_dir(made_once, tokenizer_dir) -> Path:
     """An all-shared ALBERT-plus classifier for sst2, at random weights."""
     from transformers import AutoTokenizer
@@ -140,6 +155,20 @@ def exported_dir(made_once, classifier_dir) -> Path:
 
     folder = made_once("exported", lambda path: export(classifier_dir, to=["onnx", "onnx-int8"], output=path / "model"))
     return folder / "model"
+
+
+@pytest.fixture(scope="session")
+def vectors_dir(made_once, encoder_dir) -> Path:
+    """The encoder with ONNX exports that give the vectors of texts, of length 1."""
+    from hf_albert_plus.export.settings import ExportSettings
+    from hf_albert_plus.export.stage import export
+
+    settings = ExportSettings(pooling="mean", normalize=True)
+
+    def make(folder: Path) -> None:
+        export(encoder_dir, to=["onnx", "onnx-int8"], output=folder / "vectors", settings=settings)
+
+    return made_once("vectors", make) / "vectors"
 
 
 @pytest.fixture(scope="session")

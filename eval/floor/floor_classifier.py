@@ -1,4 +1,5 @@
-"""A classifier of the floor: vectors of texts and a linear map, kept as safetensors and JSON, so that nothing has to be unpickled."""
+"""A classifier of the floor: vectors of texts, or of the words of a tagger's, and a linear map, kept as safetensors and JSON, so that nothing
+has to be unpickled."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,16 @@ from typing_extensions import TypedDict
 from hf_albert_plus.eval.floor.linear import Linear
 from hf_albert_plus.eval.floor.static_embeddings import StaticEmbeddings
 from hf_albert_plus.eval.floor.tf_idf import TfIdf
+from hf_albert_plus.eval.floor.word_features import WordFeatures, WordsAlone
 from hf_albert_plus.records.files import read_json, write_json
 
-Kind = Literal["tf-idf", "static"]
-KINDS: dict[Kind, Any] = {"tf-idf": TfIdf, "static": StaticEmbeddings}
+Kind = Literal["tf-idf", "static", "word-features", "frequent-tag"]
+KINDS: dict[Kind, Any] = {
+    "tf-idf": TfIdf,
+    "static": StaticEmbeddings,
+    "word-features": WordFeatures,
+    "frequent-tag": WordsAlone,
+}
 _FILE, _TENSORS = "floor.json", "model.safetensors"
 
 
@@ -27,10 +34,10 @@ class _File(TypedDict):
 
 @dataclass(frozen=True)
 class FloorClassifier:
-    """Texts, or pairs of them, to logits.
+    """Texts, or pairs of them, or lists of words, to logits.
 
     Attributes:
-        vectors: `TfIdf` or `StaticEmbeddings`.
+        vectors: one of `KINDS`.
         columns: the task's texts.
         labels: their names, in the order of the logits.
     """
@@ -41,9 +48,9 @@ class FloorClassifier:
     columns: tuple[str, ...]
     labels: tuple[str, ...]
 
-    def logits(self, texts: list[list[str]]) -> numpy.ndarray:
-        """A list for each of the task's columns -> `[texts, C]`."""
-        return self.linear.logits(features_of(self.vectors, texts))
+    def logits(self, texts: list[list[Any]]) -> Any:
+        """A list for each of the task's columns -> `[texts, C]`; of lists of words a list of `[words, C]`."""
+        return parted(self.linear.logits(features_of(self.vectors, texts)), texts)
 
     def save(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -62,8 +69,16 @@ class FloorClassifier:
         return cls(facts["kind"], vectors, linear, tuple(facts["columns"]), tuple(facts["labels"]))
 
 
-def features_of(vectors: Any, texts: list[list[str]]) -> Any:
-    """What a linear map reads: the vectors of a text; of a pair u and v also |u - v| and their product (InferSent, Conneau et al., 2017)."""
+def parted(logits: numpy.ndarray, texts: list[list[Any]]) -> Any:
+    """The logits of each sentence by themselves, where they are those of all words; those of texts as they are."""
+    sentences = texts[0]
+    if isinstance(sentences[0], str):
+        return logits
+    return numpy.split(logits, numpy.cumsum([len(words) for words in sentences])[:-1])
+
+
+def features_of(vectors: Any, texts: list[list[Any]]) -> Any:
+    """What a linear map reads: the vectors of a text, or of all words of lists; of a pair u and v also |u - v| and their product (InferSent, Conneau et al., 2017)."""
     first, *second = [vectors.vectors(column) for column in texts]
     if not second:
         return first

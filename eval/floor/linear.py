@@ -12,8 +12,10 @@ import numpy
 from hf_albert_plus.tasks.task import Task
 
 # The logit of a label that no training row has, or all have.
-_NEVER = 1e3
+NEVER = 1e3
 _ITERATIONS = 300
+# The gradient at which a regression is finished; words are many more than texts, and their tags change little after it.
+_TOLERANCE, _TOLERANCE_OF_WORDS = 1e-4, 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def fits(features: Any, labels: numpy.ndarray, task: Task, *, strengths: Sequenc
     """The classifier of each strength, weakest first, fitted on training rows.
 
     Args:
-        labels: as `load_split` has them: ids, values, or a list of 0 and 1 a row.
+        labels: as `load_split` has them: ids, values, or a list of 0 and 1 a row; of tags the ids of all words.
     """
     scale_F = _scales(features)
     scaled = features.multiply(1 / scale_F).tocsr() if hasattr(features, "tocsr") else features / scale_F
@@ -54,7 +56,7 @@ def fits(features: Any, labels: numpy.ndarray, task: Task, *, strengths: Sequenc
 
 
 def _scales(features: Any) -> numpy.ndarray:
-    """The standard deviation of each dense feature; sparse ones stay as they are, since TF-IDF has scaled them."""
+    """The standard deviation of each dense feature; sparse ones stay as they are: TF-IDF has scaled them, or they are 0 and 1."""
     if hasattr(features, "tocsr"):
         return numpy.ones(features.shape[1])
     scale_F: numpy.ndarray = features.std(axis=0)
@@ -65,8 +67,9 @@ def _classes(features: Any, labels: numpy.ndarray, task: Task, strength: float) 
     from sklearn.linear_model import LogisticRegression
 
     weight_FC = numpy.zeros((features.shape[1], task.num_labels))
-    bias_C = numpy.full(task.num_labels, -_NEVER)
-    model = LogisticRegression(C=strength, max_iter=_ITERATIONS).fit(features, labels)
+    bias_C = numpy.full(task.num_labels, -NEVER)
+    tolerance = _TOLERANCE_OF_WORDS if task.has_tags else _TOLERANCE
+    model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=tolerance).fit(features, labels)
     known = model.classes_
     if len(known) == 2:  # scikit-learn keeps the difference of the two alone
         weight_FC[:, known[1]], bias_C[known] = model.coef_[0], (0.0, model.intercept_[0])
@@ -80,7 +83,7 @@ def _one_label(features: Any, holds: numpy.ndarray, strength: float) -> tuple[nu
     from sklearn.linear_model import LogisticRegression
 
     if holds.min() == holds.max():
-        return numpy.zeros(features.shape[1]), numpy.float64(_NEVER if holds.all() else -_NEVER)
+        return numpy.zeros(features.shape[1]), numpy.float64(NEVER if holds.all() else -NEVER)
     model = LogisticRegression(C=strength, max_iter=_ITERATIONS, class_weight="balanced").fit(features, holds)
     return model.coef_[0], model.intercept_[0]
 

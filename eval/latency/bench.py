@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ from hf_albert_plus.eval.measured_documents import (
     TrafficSource,
     to_json,
 )
-from hf_albert_plus.eval.scoring import architecture_hash
+from hf_albert_plus.eval.scored_rows import architecture_hash
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Shape, Target, check_shapes, parse_shapes, sample_tensors, target_parents
 from hf_albert_plus.machine import FORMAT, environment, physical_cores
@@ -95,6 +95,7 @@ def bench(
         facts |= {
             "task": traffic.task.name,
             "max_length": traffic.max_length,
+            **({} if traffic.task.long.is_cut else {"long": asdict(traffic.task.long)}),
             "scenarios": scenarios,
             "rate": settings.rate,
         }
@@ -171,12 +172,14 @@ def bench_targets(
                 directory=str(target.directory),
                 parameters=arithmetic[target.label].parameters,
                 effective_parameters=arithmetic[target.label].effective_parameters,
+                sequence_flops=arithmetic[target.label].sequence_flops,
                 published_training_speedup=published_training_speedup(engines[target.label].config),
                 file_bytes=sum(path.stat().st_size for path in weight_files(engines[target.label].file)),
                 **vars(costs[target.label]),
                 model_sha256=model_hash(target.directory, target.runtime),
-                architecture_sha256=architecture_hash(engines[target.label]),
+                architecture_sha256=architecture_hash(engines[target.label].config),
                 loads=cells[target.label],
+                windows=clients[target.label].windows if clients else None,
             )
             for target in targets
         ],

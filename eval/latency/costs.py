@@ -21,8 +21,10 @@ from hf_albert_plus.eval.latency.timing import Call, elapsed_ms, time_calls
 from hf_albert_plus.eval.measured_documents import Ceiling
 from hf_albert_plus.eval.targets import Shape, Target, sample_tensors
 from hf_albert_plus.heads import architecture_of, auto_class, head_of
+from hf_albert_plus.model_inputs import longest_input
 
 SIZE = 1024
+_PAPERS_LENGTH = 128
 _FLOPS = 2 * SIZE**3
 
 
@@ -50,6 +52,11 @@ class Arithmetic:
         with FlopCounterMode(display=False) as counter:
             self._run(shape.length)
         return shape.batch * int(counter.get_total_flops())
+
+    @property
+    def sequence_flops(self) -> int:
+        """Those of one sequence of 128 tokens, as papers give them, or of as many as the model has positions."""
+        return self.flops(Shape(1, min(_PAPERS_LENGTH, longest_input(self.config))))
 
     def _run(self, length: int) -> None:
         ids = sample_tensors(self.config, ["input_ids"], Shape(1, length))["input_ids"]

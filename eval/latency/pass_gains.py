@@ -10,7 +10,8 @@ import onnx_ir
 
 from hf_albert_plus.eval.latency.bench import time_engines
 from hf_albert_plus.eval.latency.comparison import Comparison, PassesRow
-from hf_albert_plus.eval.latency.peers import Peer, graph_peer, open_source
+from hf_albert_plus.eval.latency.peers import Peer, graph_peer
+from hf_albert_plus.eval.latency.timed_models import open_source
 from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.targets import Shape, check_shapes
 from hf_albert_plus.export.graph.gelu import fuse_gelu

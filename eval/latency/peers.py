@@ -11,9 +11,10 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_albert_plus.engines.onnx_session import open_session
-from hf_albert_plus.errors import InvalidInput, first_line, need
+from hf_albert_plus.errors import first_line, need
 from hf_albert_plus.eval.latency.bench import time_engines
 from hf_albert_plus.eval.latency.comparison import Comparison, PeerRow
+from hf_albert_plus.eval.latency.timed_models import in_transformers, open_source
 from hf_albert_plus.eval.measured_documents import Environment
 from hf_albert_plus.eval.targets import Shape, check_shapes, sample_tensors
 from hf_albert_plus.export.graph.tracing import export_graph, quiet_exporters, quiet_loggers, save_graph
@@ -79,7 +80,8 @@ def bench_peers(source: str, *, shapes: list[Shape], seconds: float = 3.0, threa
     """
     cores = threads or physical_cores()
     use_threads(cores)
-    theirs, ours = _models(source)
+    ours = open_source(source)
+    theirs = in_transformers(ours)
     check_shapes(shapes, theirs.config, name=source)
     peers: dict[str, Peer] = {}
     not_built: dict[str, str] = {}
@@ -128,44 +130,6 @@ def _cosine(output: Any, expected: Any) -> float:
         for each in (output, expected)
     )
     return float(torch.nn.functional.cosine_similarity(one, other, dim=0))
-
-
-def open_source(source: str) -> PreTrainedModel:
-    """The model of a directory, or a classifier with random weights of a named variant.
-
-    Raises:
-        InvalidInput: it is neither.
-    """
-    from hf_albert_plus.checkpoints import open_as_trained
-    from hf_albert_plus.config_building import variant_config
-    from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
-    from hf_albert_plus.variants import VARIANTS
-
-    if Path(source).is_dir():
-        return open_as_trained(source, option="the model")
-    if source not in VARIANTS:
-        raise InvalidInput(
-            "what is timed must be a model directory or the name of a variant",
-            got=repr(source),
-            repair="see albert-plus variants",
-        )
-    torch.manual_seed(0)
-    return AlbertPlusForSequenceClassification(variant_config(source)).eval()
-
-
-def _models(source: str) -> tuple[PreTrainedModel, PreTrainedModel]:
-    """The model in transformers' own architecture where there is one that computes it, and in ours."""
-    from hf_albert_plus.conversion.models import from_albert_plus
-
-    model = open_source(source)
-    if model.config.model_type != "albert_plus":
-        return model, model
-    for family in ("albert", "bert"):
-        try:
-            return from_albert_plus(model, to=family).eval(), model
-        except InvalidInput:
-            continue
-    return model, model
 
 
 def _eager(work: _Workshop) -> Peer:

@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
@@ -15,7 +15,7 @@ from hf_albert_plus.config_building import build_config, vocabulary_fields
 from hf_albert_plus.conversion.models import from_albert_plus
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.latency.costs import measure_ceilings
-from hf_albert_plus.eval.latency.timing import elapsed_ms, summarise, time_calls
+from hf_albert_plus.eval.latency.timing import Stopwatch, elapsed_ms, summarise, time_calls
 from hf_albert_plus.eval.measured_documents import to_json
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.machine import FORMAT, environment
@@ -75,9 +75,9 @@ def bench_pretraining(
     packed = PretrainingCollator(tokenizer, masking=masking, width=width)
     whole = examples.select(range(batch_size * _BATCHES))
     rows = {
-        BASELINE: _Row(theirs, _Batches(whole, _usual_collator(tokenizer), batch_size), bf16),
-        "ours, padded": _Row(deepcopy(ours), _Batches(whole, padded, batch_size), bf16, faster_products),
-        "ours, packed": _Row(
+        BASELINE: TrainingRow(theirs, _Batches(whole, usual_collator(tokenizer), batch_size), bf16),
+        "ours, padded": TrainingRow(deepcopy(ours), _Batches(whole, padded, batch_size), bf16, faster_products),
+        "ours, packed": TrainingRow(
             ours, _Batches(PackedRows(examples, width=width), packed, batch_size), bf16, faster_products
         ),
     }
@@ -86,7 +86,7 @@ def bench_pretraining(
         baseline=BASELINE,
         seconds=seconds,
         description="time steps",
-        stopwatch=_ms_of_a_thousand_tokens,
+        stopwatch=ms_of_a_thousand_tokens,
     )
     with tempfile.TemporaryDirectory() as folder:
         ceilings = measure_ceilings(Path(folder), threads=threads or torch.get_num_threads())
@@ -134,13 +134,19 @@ def _starts(length: int, batch_size: int) -> list[int]:
     return [batch_size * (number * count // min(_BATCHES, count)) for number in range(min(_BATCHES, count))]
 
 
-class _Row:
-    """One way to train."""
+class TrainingRow:
+    """One way to train a model.
+
+    Args:
+        batches: batches on the model's device, again and again, with the number of their real tokens.
+        bf16: whether products are in bf16, by autocast.
+        products: the context that a step runs in.
+    """
 
     def __init__(
         self,
         model: Any,
-        batches: _Batches,
+        batches: Iterable[tuple[Batch, int]],
         bf16: bool,
         products: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ):
@@ -154,7 +160,7 @@ class _Row:
 
     def _step(self) -> int:
         batch, tokens = next(self.batches)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             loss = self.model(**batch).loss
         loss.backward()
         self.optimizer.step()
@@ -169,12 +175,13 @@ class _Row:
         return counter.get_total_flops() / tokens
 
 
-def _ms_of_a_thousand_tokens(step: Callable[[], object]) -> float:
+def ms_of_a_thousand_tokens(step: Callable[[], object], stopwatch: Stopwatch = elapsed_ms) -> float:
+    """Milliseconds that a thousand real tokens take of a step that returns how many it had."""
     tokens: list[Any] = []
-    return elapsed_ms(lambda: tokens.append(step())) / tokens[0] * 1000
+    return stopwatch(lambda: tokens.append(step())) / tokens[0] * 1000
 
 
-def _usual_collator(tokenizer: Any) -> Callable[[list[Any]], Batch]:
+def usual_collator(tokenizer: Any) -> Callable[[list[Any]], Batch]:
     """transformers' collator for masked words, with what its ALBERT reads besides."""
     from transformers import DataCollatorForLanguageModeling
 

@@ -1,6 +1,5 @@
 """The bench of a server against the engine it runs: throughput in turns, then the latency of requests one at a time and at half the pace."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,12 +11,12 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
-from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.text_answers import Text
-from hf_albert_plus.engines.text_classifier import TextClassifier
+from hf_albert_plus.engines.text_model_kinds import open_text_model
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.batched_inference import Batching, predict
+from hf_albert_plus.eval.batched_inference import Batching
 from hf_albert_plus.eval.latency.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
+from hf_albert_plus.eval.load.agreement import label_agreement
 from hf_albert_plus.eval.load.clients import Clients, Reply
 from hf_albert_plus.eval.load.peers_served import PEERS, PeerProcess, awake
 from hf_albert_plus.eval.load.server_process import ServerProcess
@@ -25,9 +24,10 @@ from hf_albert_plus.eval.load.traffic import Client, Traffic
 from hf_albert_plus.eval.measured_documents import Percentiles, to_json
 from hf_albert_plus.eval.settings import ServedSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.heads import is_bare_encoder
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.tasks.rows import fits_positions
-from hf_albert_plus.tasks.task import check_answers_texts
+from hf_albert_plus.tasks.task import Task, check_answers_texts, check_no_spans
 
 BARE = "engine"
 SERVED = "served"
@@ -80,17 +80,21 @@ def bench_served(
     Raises:
         InvalidInput: a server that does not start or answer, or peers for what they do not take.
     """
-    check_answers_texts(
+    check_no_spans(
         traffic.task, what="bench serve", repair="time the engine alone: albert-plus bench DIR:RUNTIME --data …"
     )
+    if peers is not None:
+        check_answers_texts(traffic.task, what="bench serve --peers", repair="leave out --peers")
     texts, clients = settings.texts, settings.clients
     way = Batching()
     engine, streams = way.load(target, threads=None)
+    gives_vectors = is_bare_encoder(engine.config)
+    if gives_vectors:
+        _check_vectors(traffic.task, peers)
     fits_positions(engine.config, traffic.max_length)
     client = Client(target, engine, traffic)
-    groups = _groups(len(client.rows), texts)
+    groups = _groups(len(client.rows_of), texts)
     asked = [[traffic.text(number) for number in group] for group in groups]
-    bodies = [json.dumps({"inputs": [as_asked(text) for text in some], "truncate": True}).encode() for some in asked]
     call_tokens = _call_tokens(target, traffic.max_length)
     batches = [_batches(group, client, call_tokens=call_tokens) for group in groups]
     plan = [batch for of_group in batches for batch in of_group]
@@ -107,8 +111,14 @@ def bench_served(
         server = stack.enter_context(
             ServerProcess(f"{target.directory}:{target.runtime}", *options, *(["--cluster"] if cluster else []))
         )
-        ours = _Server(server.port, "/classify", bodies)
-        agreement = _agreement(ours.ask(clients, bodies[: -(-len(client.rows) // texts)]), client, engine, groups)
+        ours = _Server(
+            server.port,
+            "/embed" if gives_vectors else traffic.path,
+            [traffic.request(group) for group in groups],
+        )
+        agreement = label_agreement(
+            ours.ask(clients, ours.bodies[: -(-len(client.rows_of) // texts)]), client, engine, groups
+        )
         spent: list[dict[str, float]] = []
         walls_s: list[float] = []
 
@@ -120,11 +130,11 @@ def bench_served(
             spent.append({part: end[part] - start[part] for part in end})
             return [took]
 
-        run = partial(predict, engine, client.rows, client.tokenizer, plan, streams=streams, description=None)
+        run = partial(client.answer_all, engine, plan, streams=streams)
         players: dict[str, Player] = {BARE: lambda _: [elapsed_ms(run)], SERVED: serve_block}
         settle: dict[str, Callable[[], object]] = {
             BARE: client.answer_longest,
-            SERVED: lambda: ours.ask(clients, bodies[:clients]),
+            SERVED: lambda: ours.ask(clients, ours.bodies[:clients]),
         }
         theirs: dict[str, tuple[PeerProcess, _Server]] = {}
         for other in others:
@@ -168,16 +178,31 @@ def bench_served(
 
 def _call_tokens(target: Target, max_length: int) -> float:
     """What the server knows as well of how its engine likes its batches."""
-    classifier = TextClassifier(target.directory, target.runtime, cores=1, max_length=max_length)
-    classifier.warm_up()
-    return classifier.call_tokens()
+    model = open_text_model(target.directory, target.runtime, cores=1, max_length=max_length)
+    model.warm_up()
+    return model.call_tokens()
+
+
+def _check_vectors(task: Task, peers: Path | None) -> None:
+    """Refuses what an encoder does not answer.
+
+    Raises:
+        InvalidInput: pairs of texts, words with tags, or peers, which give labels.
+    """
+    check_answers_texts(task, what="bench serve of an encoder", repair="use another --task")
+    if len(task.columns) > 1:
+        raise InvalidInput(
+            "an encoder gives vectors of single texts", got=f"{task.name}, a task of pairs", repair="use another --task"
+        )
+    if peers is not None:
+        raise InvalidInput("--peers give labels", got="an encoder, which gives vectors", repair="leave it out")
 
 
 def _batches(group: Sequence[int], client: Client, *, call_tokens: float) -> list[list[int]]:
     """The batches in which an engine computes a group."""
-    lengths = [client.lengths[number] for number in group]
-    batches = token_batches(lengths, budget=TOKEN_BUDGET, call_tokens=call_tokens)
-    return [[group[place] for place in batch] for batch in batches]
+    rows = [row for number in group for row in client.rows_of[number]]
+    batches = token_batches([client.lengths[row] for row in rows], budget=TOKEN_BUDGET, call_tokens=call_tokens)
+    return [[rows[place] for place in batch] for batch in batches]
 
 
 def _plain_texts(texts: Sequence[Text]) -> list[str]:
@@ -208,7 +233,7 @@ def _turns(other: PeerProcess, made: _Server, clients: int) -> tuple[Player, Cal
 
 def _answer_all(client: Client, batches: list[list[int]]) -> None:
     for batch in batches:
-        client.answer(batch)
+        client.answer_rows(batch)
 
 
 def _engine_alone(client: Client, batches: list[list[list[int]]], *, seconds: float) -> Percentiles:
@@ -235,11 +260,6 @@ def _groups(sentences: int, texts: int) -> list[list[int]]:
     return [[(first * texts + place) % sentences for place in range(texts)] for first in range(count)]
 
 
-def as_asked(text: Text) -> str | dict[str, str]:
-    """A text or a pair as requests carry them."""
-    return text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
-
-
 def checked(replies: list[Reply]) -> list[Reply]:
     """The replies, each of which must be an answer.
 
@@ -254,29 +274,6 @@ def checked(replies: list[Reply]) -> list[Reply]:
                 repair="use fewer --clients or --texts",
             )
     return replies
-
-
-def _agreement(replies: list[Reply], client: Client, engine: Any, groups: list[list[int]]) -> float | None:
-    """Share of sentences to which server and engine give the same label, or the same set of several; None of a regression. In int8 what
-    shares a batch moves its scores a little."""
-    rule = answer_rule_of(engine.config)
-    if not rule.decides:
-        return None
-    logits = predict(
-        engine,
-        client.rows,
-        client.tokenizer,
-        token_batches(client.lengths, budget=TOKEN_BUDGET),
-        streams=1,
-        description=None,
-    )
-    labels = [{each["label"] for each in rule.answer(row)} for row in rule.scores(logits)]
-    same = [
-        labels[number] == ({each["label"] for each in one["labels"]} if rule.has_several else {one["label"]})
-        for group, reply in zip(groups, replies, strict=False)
-        for number, one in zip(group, reply.json()["predictions"], strict=True)
-    ]
-    return round(float(numpy.mean(same)), 5)
 
 
 def _one_at_a_time(server: _Server, *, seconds: float) -> Percentiles:

@@ -4,6 +4,7 @@ Single stream: one sentence at a time, the next as soon as one is answered. Offl
 Server: they arrive by a Poisson process whether or not the last was answered; what waits is answered together.
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET
-from hf_albert_plus.engines.batching import pad_rows
+from hf_albert_plus.engines.batching import pad_rows, run_batches
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.text_answers import Text
-from hf_albert_plus.eval.batched_inference import Batching, predict
+from hf_albert_plus.eval.batched_inference import Batching
 from hf_albert_plus.eval.latency.timing import (
     Player,
     Timings,
@@ -30,6 +31,9 @@ from hf_albert_plus.eval.latency.timing import (
 from hf_albert_plus.eval.measured_documents import Cell
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.eval.window_counts import WindowCount
+from hf_albert_plus.tasks.joined_answers import rows_of_texts, text_numbers
+from hf_albert_plus.tasks.long_rows import answering_of
 from hf_albert_plus.tasks.row_texts import texts_of
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
 from hf_albert_plus.tasks.splits import load_split
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
 
 Scenario = Literal["single-stream", "offline", "server"]
 SCENARIOS: tuple[Scenario, ...] = ("single-stream", "offline", "server")
+# What a pass keeps: of an encoder's hidden states a file would have gigabytes.
+_ANSWERS = ("logits", "sentence_embedding")
 _SERVER_ROUNDS = 6
 _OFFLINE_ROUNDS = 6
 
@@ -61,20 +67,58 @@ class Traffic:
         ((first, *second),) = texts_of(self.rows.select([number]), self.task)
         return (first, second[0]) if second else first
 
+    @property
+    def path(self) -> str:
+        """The route of a server that answers them."""
+        return "/tag" if self.task.has_tags else "/classify"
+
+    def request(self, numbers: Sequence[int]) -> bytes:
+        """What that route is asked for some sentences, those that are too long to be cut."""
+        if self.task.has_tags:
+            inputs: list[Any] = [{"words": words} for words in self.rows.select(numbers)[self.task.columns[0]]]
+        else:
+            inputs = [as_asked(self.text(number)) for number in numbers]
+        return json.dumps({"inputs": inputs, "truncate": True}).encode()
+
+
+def as_asked(text: Text) -> str | dict[str, str]:
+    """A text or a pair as requests carry them."""
+    return text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
+
 
 class Client:
-    """A target with the traffic's sentences in its own tokens. Tokenisation is done before anything is timed."""
+    """A target with the traffic's sentences in its own tokens. Tokenisation is done before anything is timed.
+
+    Attributes:
+        rows, lengths: of tokens, and how many each has.
+        rows_of: the numbers of each sentence's rows: one, or those of its windows.
+        tokens: of each sentence, in all of its rows.
+        windows: of a sentence, where long ones are read in several.
+    """
 
     def __init__(self, target: Target, engine: Engine, traffic: Traffic):
         self.target, self.engine = target, engine
         self.tokenizer = load_tokenizer(target.directory, engine.config)
-        self.rows = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length).to_list()
+        encoded = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length)
+        self.rows, answering = encoded.to_list(), answering_of(encoded)
         self.lengths = [row["length"] for row in self.rows]
-        self.longest = int(numpy.argmax(self.lengths))
+        self.windows = WindowCount.of(answering)
+        self.rows_of = rows_of_texts(range(len(self.rows)) if answering is None else text_numbers(answering))
+        self.tokens = [sum(self.lengths[row] for row in of_text) for of_text in self.rows_of]
+        self.longest = int(numpy.argmax(self.tokens))
 
     def answer(self, numbers: Sequence[int]) -> object:
-        """One batch of sentences, by their numbers."""
-        return self.engine(**pad_rows([self.rows[number % len(self.rows)] for number in numbers], self.tokenizer))
+        """One batch of sentences, by their numbers, all windows of each."""
+        return self.answer_rows([row for number in numbers for row in self.rows_of[number % len(self.rows_of)]])
+
+    def answer_rows(self, numbers: Sequence[int]) -> object:
+        """One batch of rows, by their numbers."""
+        return self.engine(**pad_rows([self.rows[number] for number in numbers], self.tokenizer))
+
+    def answer_all(self, engine: Engine, batches: list[list[int]], *, streams: int) -> None:
+        """Batches of sentences on the target's engine, as it is opened for so many of them at a time."""
+        pad = partial(pad_rows, tokenizer=self.tokenizer)
+        run_batches(engine, self.rows, batches, pad=pad, streams=streams, kept=_ANSWERS, description=None)
 
     def answer_longest(self) -> object:
         return self.answer([self.longest])
@@ -105,7 +149,7 @@ def time_offline(
 
     def run_pass(label: str) -> None:
         (engine, streams), client = loaded[label], clients[label]
-        predict(engine, client.rows, client.tokenizer, plans[label], streams=streams, description=None)
+        client.answer_all(engine, plans[label], streams=streams)
 
     warm_up = {label: warm(partial(run_pass, label), seconds=0) for label in clients}
     slowest = max(of_label.call_ms for of_label in warm_up.values())
@@ -114,7 +158,7 @@ def time_offline(
     def play(client: Client, _: int) -> list[float]:
         return [elapsed_ms(partial(run_pass, client.target.label))]
 
-    sentences = len(next(iter(clients.values())).rows)
+    sentences = len(next(iter(clients.values())).rows_of)
     return _play(
         clients,
         play,
@@ -144,7 +188,7 @@ def time_server(
         first = turn * count
         loop = open_loop(
             arrivals,
-            lengths=[client.lengths[(first + number) % len(client.lengths)] for number in range(count)],
+            lengths=[client.tokens[(first + number) % len(client.tokens)] for number in range(count)],
             answer=lambda numbers: client.answer([first + number for number in numbers]),
         )
         batches[client.target.label] += loop.batches

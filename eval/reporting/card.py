@@ -7,6 +7,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import FLOOR, Latency, Scores, to_json
 from hf_albert_plus.eval.reporting.class_tables import card_classes
 from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
+from hf_albert_plus.eval.reporting.hub_metadata import hub_facts, hub_facts_of, metadata_yaml
 from hf_albert_plus.eval.reporting.presentation import difference_text, is_offline, metric_text, speedup_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.records.record import training_record
@@ -34,7 +35,7 @@ _HUB_METRICS = {
 
 
 def card_facts(
-    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str
+    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str | None
 ) -> dict[str, Any]:
     """All that the card of one model of the table says, for one task, as a JSON-ready record.
 
@@ -66,7 +67,8 @@ def card_facts(
         "task": task_name,
         **({} if task.benchmark else {"own_task": describe_task(task)}),
         **_data(directory, task),
-        "data_name": data_name,
+        "data_name": data_name or ("GLUE" if task.benchmark else task.name),
+        "hub": hub_facts(directory, language="en" if task.benchmark else None),
         "protocol": document.protocol,
         "max_length": document.max_length,
         "encoder": encoder_facts(config),
@@ -187,6 +189,7 @@ def render_card(facts: dict[str, Any]) -> str:
         .render(
             **facts,
             metadata=_metadata(facts),
+            language=_hub(facts).get("language"),
             task_facts=task,
             head=_HEADS.get(task.kind, "classification"),
             diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
@@ -227,17 +230,26 @@ def _reported(facts: dict[str, Any]) -> list[tuple[dict[str, Any], str, float]]:
     ]
 
 
+def _hub(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the metadata say of the model's origin. An older record has the training's own alone, whose data were English."""
+    data_name = facts["data_name"]
+    hub = facts.get("hub")
+    if hub is None:
+        hub = {"language": "en", **hub_facts_of(facts["training"])}
+    return {**hub, "datasets": [data_name]} if "/" in data_name else hub
+
+
 def _metadata(facts: dict[str, Any]) -> str:
     """The card's YAML."""
-    from huggingface_hub import EvalResult, ModelCardData
+    from huggingface_hub import EvalResult
 
-    data_name = facts["data_name"]
-    pipeline = _PIPELINES.get(card_task(facts).kind, "text-classification")
+    data_name, task = facts["data_name"], card_task(facts)
+    pipeline = _PIPELINES.get(task.kind, "text-classification")
     results = [
         EvalResult(
             task_type=pipeline,
             dataset_type=data_name,
-            dataset_name=f"{data_name} {row['task']}",
+            dataset_name=row["task"] if data_name == task.name else f"{data_name} {row['task']}",
             dataset_config=facts["task"],
             dataset_split=row["split"],
             metric_type=_HUB_METRICS.get(metric, metric),
@@ -245,16 +257,9 @@ def _metadata(facts: dict[str, Any]) -> str:
         )
         for row, metric, value in _reported(facts)
     ]
-    data = ModelCardData(
-        language="en",
-        library_name="transformers",
-        pipeline_tag=pipeline,
-        tags=["albert-plus", "onnx"],
-        datasets=[data_name] if "/" in data_name else None,
-        model_name=facts["name"] if results else None,
-        eval_results=results or None,
+    return metadata_yaml(
+        _hub(facts), pipeline_tag=pipeline, tags=["albert-plus", "onnx"], name=facts["name"], results=results
     )
-    return data.to_yaml()
 
 
 def eval_results(facts: dict[str, Any]) -> str | None:

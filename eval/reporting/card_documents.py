@@ -48,6 +48,16 @@ class CardMachine(TypedDict):
     versions: CardVersions
 
 
+class CardHub(TypedDict):
+    """What the Hub's metadata say of where a model comes from."""
+
+    base_model: NotRequired[str]
+    base_model_relation: NotRequired[str]
+    license: NotRequired[str]
+    language: NotRequired[str]
+    datasets: NotRequired[list[str]]
+
+
 @open_shape
 class Encoder(TypedDict):
     """An encoder of another library's architecture."""
@@ -184,6 +194,7 @@ class Card(TypedDict):
 
     name: str
     task: str
+    hub: NotRequired[CardHub]
     data_name: str
     data_facts: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
     protocol: str
@@ -260,6 +271,7 @@ class PretrainingCard(TypedDict):
     """The facts of a pretrained encoder's card."""
 
     name: str
+    hub: NotRequired[CardHub]
     encoder: AlbertPlusEncoder
     vocabulary: Count
     parameters: dict[str, Parameters]

@@ -96,6 +96,30 @@ def distribution_svg(table: Table, load: str) -> str | None:
         return as_svg(figure)
 
 
+def split_svg(table: Table, load: str) -> str | None:
+    """A bar a row, on a logarithmic scale: what the engine does for the baseline's model, and from there what the model does; None where
+    no other model was timed in an engine that the baseline's model was timed in."""
+    rows = [row for row in table.rows if load in row.splits and row.label != table.baseline]
+    if all(row.name == table.rows[0].name for row in rows):
+        return None
+    with Figure(height=1.1 + 0.3 * len(rows)) as (figure, panel):
+        for place, row in enumerate(rows):
+            split = row.splits[load]
+            parts = ((1.0, split.engine, COLOURS[0], "engine"), (split.engine, split.total, COLOURS[1], "model"))
+            for start, end, colour, what in parts:
+                label = what if place == 0 else None
+                panel.barh(place, end - start, left=start, color=colour, alpha=0.8, height=0.62, label=label)
+            panel.annotate(f" {split.total:.1f}x", (max(split.total, split.engine), place), va="center", fontsize=7)
+        panel.axvline(1.0, color="#888888", linewidth=1)
+        panel.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
+        panel.invert_yaxis()
+        log_axis(panel)
+        panel.set_xlabel(f"speedup over {table.baseline} at {load}")
+        panel.grid(axis="x")
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        return as_svg(figure)
+
+
 def task_bars_svg(table: Table, task: str) -> str | None:
     """A bar a row with its interval, for a task's first metric; None if no row was scored."""
     rows = [row for row in table.rows if row.score(task) is not None]

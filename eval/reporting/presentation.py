@@ -17,6 +17,7 @@ Grid = tuple[list[str], list[list[str]]]
 _SIZE_COLUMNS = {
     "parameters": ("parameters", lambda value: f"{value:,}"),
     "effective_parameters": ("parameters if nothing were shared", lambda value: f"{value:,}"),
+    "sequence_flops": ("GFLOPs of 128 tokens", lambda value: f"{value / 1e9:.2f}"),
     "file_bytes": ("file MB", lambda value: f"{value / 1e6:.1f}"),
     "load_ms": ("load ms", lambda value: f"{value:.0f}"),
     "load_mb": ("load MB", lambda value: f"{value:.1f}"),
@@ -78,6 +79,23 @@ def size_grid(table: Table) -> Grid:
     )
 
 
+def split_grid(table: Table) -> Grid:
+    """The speedups of rows in whose engine the baseline's model was timed too: the engine's part, the model's, and how many times fewer
+    operations the model takes."""
+    header = ["model", "load", "speedup", "of the engine", "of the model (95 %)", "times fewer FLOPs"]
+    base = next((row.sizes.get("sequence_flops") for row in table.rows if row.label == table.baseline), None)
+    cells = []
+    for row in table.rows:
+        flops = row.sizes.get("sequence_flops")
+        fewer = f"{base / flops:.2f}x" if base and flops else NOT_MEASURED
+        for load, split in row.splits.items():
+            if row.label != table.baseline:
+                low, high = split.model_interval
+                model = f"{split.model:.2f}x ({low:.2f} to {high:.2f})"
+                cells.append([row.label, load, f"{split.total:.2f}x", f"{split.engine:.2f}x", model, fewer])
+    return header, cells
+
+
 def latency_grid(table: Table) -> Grid:
     """Every load of every row in full."""
     header = ["model", "load", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "highest ms", "outliers", "samples", "a second",
@@ -99,8 +117,10 @@ def latency_grid(table: Table) -> Grid:
     return header, cells
 
 
-def average_grid(table: Table) -> Grid:
-    """The published averages that any row's scores allow."""
+def average_grid(table: Table) -> Grid | None:
+    """The published averages that any row's scores allow; None without a task of GLUE."""
+    if not any(task.benchmark for task in table.described.values()):
+        return None
     averages = {row.label: row.averages() for row in table.rows}
     names = [name for name in AVERAGES if any(name in of_row for of_row in averages.values())]
     return (
@@ -143,6 +163,8 @@ def _figures(row: Row) -> Iterator[tuple[str, str, Any, list[float] | None]]:
         yield "GLUE", f"{name} average", round(value, 3), None
     for load, cell in row.timings.items():
         yield load, "speedup", cell.speedup, cell.speedup_interval
+        if (split := row.splits.get(load)) is not None:
+            yield load, "speedup in the same engine", split.model, list(split.model_interval)
         for name, value in to_json(cell).items():
             if isinstance(value, int | float) and name != "speedup":
                 yield load, name, value, None
@@ -239,6 +261,7 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
     }
     if others:
         lines.append(f"Rows that were scored, of those that GLUE has: {', '.join(others)}.")
+    lines += _window_notes(scores)
     lines += floor_notes(table)
     lines += _untimed_notes(table)
     lines += [f"Joined on request: {words}." for words in table.allowed]
@@ -248,6 +271,17 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
         if any(name in r.averages() for r in table.rows)
     ]
     return list(dict.fromkeys(lines))
+
+
+def _window_notes(scores: list[Scores]) -> list[str]:
+    """How long texts were read, a note a split where they were read in windows."""
+    return [
+        f"{row.task} {row.split}: texts of more than {document.max_length} tokens were read in windows, {row.runs[0].windows.mean:.2f} a text in "
+        f"the mean and {row.runs[0].windows.most} at most, whose answers were joined."
+        for document in scores
+        for row in document.rows
+        if row.runs[0].windows is not None
+    ]
 
 
 def _untimed_notes(table: Table) -> list[str]:

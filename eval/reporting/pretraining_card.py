@@ -6,6 +6,7 @@ from typing import Any
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Scores
 from hf_albert_plus.eval.reporting.card import diagram, encoder_facts, parameter_facts, totals
+from hf_albert_plus.eval.reporting.hub_metadata import hub_facts, hub_facts_of, metadata_yaml
 from hf_albert_plus.eval.reporting.presentation import interval_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED
 from hf_albert_plus.records.record import RECORD, Parent, fingerprint, open_record, training_record
@@ -46,6 +47,7 @@ def pretraining_facts(directory: Path, *, scores: list[Scores]) -> dict[str, Any
     facts = {
         "kind": KIND,
         "name": directory.name,
+        "hub": hub_facts(directory),
         "encoder": encoder_facts(config),
         "vocabulary": config.vocab_size,
         "parameters": parameter_facts(config),
@@ -144,7 +146,7 @@ def render_pretraining_card(facts: dict[str, Any]) -> str:
 
 
 def _metadata(facts: dict[str, Any]) -> str:
-    from huggingface_hub import EvalResult, ModelCardData
+    from huggingface_hub import EvalResult
 
     names = {"mlm_loss": "loss", "mlm_accuracy": "accuracy"}
     results = [
@@ -158,12 +160,7 @@ def _metadata(facts: dict[str, Any]) -> str:
         for name, metric in names.items()
         if f"held_out_{name}" in facts["training"]["result"]
     ]
-    data = ModelCardData(
-        language=facts["corpus"]["settings"]["language"] if facts["corpus"]["settings"]["language"] != "none" else None,
-        library_name="transformers",
-        pipeline_tag="fill-mask",
-        tags=["albert-plus"],
-        model_name=facts["name"] if results else None,
-        eval_results=results or None,
-    )
-    return data.to_yaml()
+    language = facts["corpus"]["settings"]["language"]
+    hub = facts.get("hub") or hub_facts_of(facts["training"])
+    hub = {**({} if language == "none" else {"language": language}), **hub}
+    return metadata_yaml(hub, pipeline_tag="fill-mask", tags=["albert-plus"], name=facts["name"], results=results)

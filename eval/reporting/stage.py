@@ -17,7 +17,14 @@ from hf_albert_plus.eval.reporting import presentation
 from hf_albert_plus.eval.reporting.card import card_facts, render_card
 from hf_albert_plus.eval.reporting.class_tables import class_sections
 from hf_albert_plus.eval.reporting.data_facts import data_sections
-from hf_albert_plus.eval.reporting.plots import distribution_svg, frontier_svg, reliability_svg, size_svg, task_bars_svg
+from hf_albert_plus.eval.reporting.plots import (
+    distribution_svg,
+    frontier_svg,
+    reliability_svg,
+    size_svg,
+    split_svg,
+    task_bars_svg,
+)
 from hf_albert_plus.eval.reporting.table import Table, build_table
 from hf_albert_plus.records.files import write_json, write_text
 from hf_albert_plus.records.record import Record, file_parent
@@ -30,7 +37,7 @@ def report(
     bench: Path,
     output: Path,
     title: str,
-    data_name: str,
+    data_name: str | None = None,
     allow_different: tuple[str, ...] = (),
 ) -> Record:
     """Writes `report.md`, `report.csv`, `report.json`, `report.html` and, in `cards/`, a card for each scored
@@ -39,7 +46,7 @@ def report(
     Args:
         scores: files of `albert-plus eval --json`, one a task.
         bench: a file of `albert-plus bench --json`.
-        data_name: what the report calls the data set.
+        data_name: what the report calls the data set; by default GLUE, or what a task of one's own is called.
         allow_different: see `build_table`.
     """
     if not scores:
@@ -49,11 +56,13 @@ def report(
     documents = [read_scores(path) for path in scores]
     latency = read_latency(bench)
     table = build_table(documents, latency, allow_different=allow_different)
+    tasks = ("GLUE" if task.benchmark else task.name for task in table.described.values())
+    all_data = data_name or ", ".join(dict.fromkeys(tasks))
     parents = {f"scores {i}": file_parent(path) for i, path in enumerate(scores)}
     parents["bench"] = file_parent(bench)
 
     def work(directory: Path) -> dict[str, Any]:
-        facts = _facts(table, documents, latency, title=title, data_name=data_name)
+        facts = _facts(table, documents, latency, title=title, data_name=all_data)
         figures = facts.pop("figures")
         for figure in figures:
             write_text(directory / "figures" / f"{figure['file']}.svg", figure["svg"])
@@ -75,7 +84,7 @@ def report(
             write_text(directory / "cards" / f"{name}-{task}.md", render_card(card))
         return {"rows": len(table.rows), "tasks": list(table.tasks), "loads": list(table.loads)}
 
-    settings = {"title": title, "data_name": data_name, "allow_different": list(allow_different)}
+    settings = {"title": title, "data_name": all_data, "allow_different": list(allow_different)}
     return run_stage("report", output, settings=settings, parents=parents, work=work)
 
 
@@ -98,6 +107,7 @@ def _facts(table: Table, documents: list[Scores], latency: Latency, *, title: st
         "main": presentation.main_grid(table),
         "differences": presentation.difference_grid(table),
         "sizes": presentation.size_grid(table),
+        "splits": presentation.split_grid(table),
         "latencies": presentation.latency_grid(table),
         "averages": presentation.average_grid(table),
         "classes": class_sections(table),
@@ -132,6 +142,7 @@ def _figures(table: Table) -> list[dict[str, str]]:
     drawn = [
         *(("frontier", load, "Score against latency: up and to the left is better.", frontier_svg(table, load)) for load in table.loads),
         ("frontier", "MB", "Score against size: up and to the left is better.", size_svg(table)),
+        *(("speedups", load, "How much of each speedup is the engine's, how much the model's.", split_svg(table, load)) for load in table.loads),
         *(("latency", load, "Every sample: quartiles, whiskers, outliers.", distribution_svg(table, load)) for load in table.loads),
         *(("score", task, "Scores with their intervals.", task_bars_svg(table, task)) for task in table.tasks),
         *(("reliability", task, "On the line, answers are right as often as they are said to be.", reliability_svg(table, task)) for task in table.tasks),

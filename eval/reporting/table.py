@@ -6,8 +6,9 @@ from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import Cell, Latency, ScoredRow, Scores, TimedRow
+from hf_albert_plus.eval.reporting.engine_split import Split, engine_splits
 from hf_albert_plus.eval.resampling import Difference, difference, rounded
-from hf_albert_plus.eval.scoring import sample
+from hf_albert_plus.eval.scored_rows import sample
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.glue import TASKS
 from hf_albert_plus.tasks.task import ERRORS, Task
@@ -15,7 +16,7 @@ from hf_albert_plus.tasks.task import ERRORS, Task
 NOT_MEASURED = "not measured"
 # What `albert-plus report --allow-different` may name.
 DIFFERENCES = ("machines", "data")
-_SIZES = ("parameters", "effective_parameters", "file_bytes", "load_ms", "load_mb", "peak_rss_mb", "published_training_speedup")  # fmt: skip
+_SIZES = ("parameters", "effective_parameters", "sequence_flops", "file_bytes", "load_ms", "load_mb", "peak_rss_mb", "published_training_speedup")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Row:
         scores: report task -> its row of the score document.
         differences: report task -> difference to the baseline, where both are scored.
         timings: load -> its cell of the latency document.
+        splits: load -> its speedup as engine and model, where the baseline's model was timed in the same engine.
         untimed: the tasks whose models were not timed themselves: the timings are of another model of this name and
             architecture.
     """
@@ -38,6 +40,7 @@ class Row:
     scores: dict[str, ScoredRow] = field(default_factory=dict)
     differences: dict[str, Difference] = field(default_factory=dict)
     timings: dict[str, Cell] = field(default_factory=dict)
+    splits: dict[str, Split] = field(default_factory=dict)
     untimed: tuple[str, ...] = ()
 
     def score(self, task: str) -> float | None:
@@ -127,6 +130,7 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
             of_label[row.task] = row
     baseline = latency.baseline
     differences = _differences(scored, scores, baseline)
+    splits = engine_splits(latency)
     labels = sorted([*timed, *(label for label in scored if label not in timed)], key=lambda label: label != baseline)
     tasks = {task for of_label in scored.values() for task in of_label}
     return Table(
@@ -142,6 +146,7 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
                 scores=scored.get(label, {}),
                 differences=differences.get(label, {}),
                 timings=timed[label].loads if label in timed else {},
+                splits=splits.get(label, {}),
                 untimed=untimed.get(label, ()),
             )
             for label in labels

@@ -48,12 +48,12 @@ class InputFormat:
 
     Attributes:
         kept: schema of the columns that go into the output.
-        characters: how many of a text matter; what is beyond one more is not kept in memory.
+        characters: how many of a text matter; what is beyond one more is not kept in memory. None where all may.
     """
 
     settings: ScoreSettings
     kept: pyarrow.Schema
-    characters: int
+    characters: int | None
 
     def text(self, values: Sequence[Any], where: str) -> Text:
         """The text of a row, or both of a pair, with no more characters than show that there are too many.
@@ -69,7 +69,7 @@ class InputFormat:
             if not isinstance(value, str):
                 raise _no_text(name, where, "null" if value is None else type(value).__name__)
             check_characters(name, value, where)
-        cut = [value[: self.characters + 1] for value in values]
+        cut = list(values) if self.characters is None else [value[: self.characters + 1] for value in values]
         return (cut[0], cut[1]) if len(cut) == 2 else cut[0]
 
 
@@ -163,7 +163,7 @@ def _of_lines(source: Source, settings: ScoreSettings) -> pyarrow.Schema:
 
 def _asked(settings: ScoreSettings) -> list[tuple[str, str]]:
     """The columns that are asked for, each with the option that asks for it."""
-    pair = [] if settings.pair_column is None else [(settings.pair_column, "--pair-column")]
+    pair = [] if settings.pair_column is None else [(settings.pair_column, "--text-pair-column")]
     return [(settings.text_column, "--text-column"), *pair, *((column, "--keep") for column in settings.kept)]
 
 

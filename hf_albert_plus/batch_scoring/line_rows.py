@@ -79,7 +79,8 @@ def text_rows(part: PlannedPart, wanted: InputFormat) -> Iterator[InputRows]:
     """Every line of a part once, in their order."""
     column = wanted.settings.text_column
     # What is copied is needed whole.
-    lines = Lines(part, most=None if wanted.settings.kept else wanted.characters + 1)
+    most = None if wanted.settings.kept or wanted.characters is None else wanted.characters + 1
+    lines = Lines(part, most=most)
     return _rows(((number, {column: line}) for number, line in lines), part, wanted)
 
 

@@ -6,28 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy
 import pyarrow
 import pyarrow.parquet as pq
 
-from ..engines.text_answers import AnswerRule, TextAnswers
-from ..engines.text_words import tagged_texts, words_of
+from ..engines.text_answers import TextAnswers
 from ..errors import InvalidInput
 from ..records.files import sync
 from ..records.outputs import new_file
+from .answer_columns import AnswerColumns
 from .columns import InputRows
 from .plan import PlannedPart
-
-_FLOATS, _NAMES = pyarrow.list_(pyarrow.float32()), pyarrow.list_(pyarrow.string())
-_ENTITY: dict[Any, pyarrow.DataType] = {
-    "label": pyarrow.string(), "text": pyarrow.string(), "start": pyarrow.int32(), "end": pyarrow.int32(), "score": pyarrow.float32(),
-}  # fmt: skip
-# What a tagger says of a text: its words with their tags, and the score of each, null of a word that was cut off; and its entities.
-TAG_COLUMNS: dict[str, pyarrow.DataType] = {
-    "words": _NAMES, "tags": _NAMES, "tag_scores": _FLOATS, "entities": pyarrow.list_(pyarrow.struct(list(_ENTITY.items()))),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,36 +25,19 @@ class OutputFormat:
     """The columns of the output.
 
     Attributes:
-        rule: how the model's logits become answers.
-        kept: schema of the columns that are copied.
-        with_logits: whether the raw logits have a column, a list a row in the order of the model's labels.
+        answers: those that are the model's.
+        kept: schema of those that are copied.
     """
 
-    rule: AnswerRule
+    answers: AnswerColumns
     kept: pyarrow.Schema
-    with_logits: bool = False
 
     @property
     def schema(self) -> pyarrow.Schema:
-        """The columns with their types. A classifier's label comes with its score and those of all labels in the model's order; where
-        several labels may be given, those that are come with their scores, the highest first; a regression has its value, or its values. A
-        tagger has the text's words and their tags, and the entities that these are."""
-        of_model: list[tuple[str, pyarrow.DataType]]
-        if self.rule.is_by_token:
-            of_model = [*TAG_COLUMNS.items()]
-        elif self.rule.has_best:
-            of_model = [("label", pyarrow.string()), ("score", pyarrow.float32()), ("scores", _FLOATS)]
-        elif self.rule.has_several:
-            of_model = [("labels", _NAMES), ("label_scores", _FLOATS), ("scores", _FLOATS)]
-        elif self.rule.is_number:
-            of_model = [("score", pyarrow.float32())]
-        else:
-            of_model = [("scores", _FLOATS)]
-        if self.with_logits:
-            of_model.append(("logits", _FLOATS))
+        """All columns with their types."""
         fields = [
             ("file", pyarrow.string()), ("row", pyarrow.int64()), *((field.name, field.type) for field in self.kept),
-            *of_model, ("tokens", pyarrow.int32()), ("truncated", pyarrow.bool_()),
+            *self.answers.types.items(), ("tokens", pyarrow.int32()), ("truncated", pyarrow.bool_()),
         ]  # fmt: skip
         return pyarrow.schema(fields)
 
@@ -77,8 +50,7 @@ class OutputFormat:
         columns = {
             "file": [path] * len(rows.numbers),
             "row": rows.numbers,
-            **self._said(rows, answers),
-            "logits": list(answers.logits),
+            **self.answers.values(rows.texts, answers),
             "tokens": answers.tokens,
             "truncated": answers.truncated,
         }
@@ -89,39 +61,6 @@ class OutputFormat:
             for field in self.schema
         ]
         return pyarrow.Table.from_arrays(arrays, schema=self.schema)
-
-    def _said(self, rows: InputRows, answers: TextAnswers) -> dict[str, Any]:
-        """The columns of labels and scores."""
-        if self.rule.is_by_token:
-            return _tags([text for text in rows.texts if isinstance(text, str)], answers, self.rule)
-        exact = self.rule.scores(answers.logits)
-        scores = exact.astype(numpy.float32)
-        if self.rule.is_number:
-            return {"score": scores[:, 0]}
-        if self.rule.has_several:
-            given = [self.rule.answer(row) for row in exact]
-            return {
-                "labels": [[each["label"] for each in row] for row in given],
-                "label_scores": [[each["score"] for each in row] for row in given],
-                "scores": list(scores),
-            }
-        best = scores.argmax(axis=-1)
-        return {
-            "label": [self.rule.labels[place] for place in best],
-            "score": scores[numpy.arange(len(scores)), best],
-            "scores": list(scores),
-        }
-
-
-def _tags(texts: list[str], answers: TextAnswers, rule: AnswerRule) -> dict[str, Any]:
-    """The columns of words, tags and entities."""
-    said = tagged_texts([(text, words_of(text)) for text in texts], answers, rule)
-    return {
-        "words": [[word["word"] for word in each.words] for each in said],
-        "tags": [[word["tag"] for word in each.words] for each in said],
-        "tag_scores": [[word["score"] for word in each.words] for each in said],
-        "entities": [each.entities for each in said],
-    }
 
 
 _FACTS = "hf_albert_plus"

@@ -1,5 +1,6 @@
 """The settings of batch scoring: what is read of the inputs, and in which portions it is scored."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -7,23 +8,26 @@ from ..engines.batch_plans import TOKEN_BUDGET
 from ..errors import InvalidInput, check_values
 from ..option import Option, PythonOnly
 
-# Columns of the output that no kept one may be called.
-OWN_COLUMNS = ("file", "row", "label", "score", "scores", "labels", "label_scores", "logits", "tokens", "truncated")
-
 
 @dataclass(frozen=True)
 class ScoreSettings:
     """What is read of the inputs, and how it is scored."""
 
     text_column: Annotated[str, Option("Column of the text; what lines of plain text are called.")] = "text"
-    pair_column: Annotated[str | None, Option("Column of the text that is read with it.")] = None
+    pair_column: Annotated[
+        str | None, Option("Column of the second text of a pair.", name="--text-pair-column", also=("--pair-column",))
+    ] = None
     keep: Annotated[
         tuple[str, ...],
         Option("Column to copy into the output, as NAME. Repeat for several.", metavar="COLUMN[=NAME]"),
     ] = ()
-    max_length: Annotated[int | None, Option("Tokens of a text; the rest is cut. Default: the model's positions.")] = (
-        None
-    )
+    max_length: Annotated[
+        int | None,
+        Option(
+            "Tokens of a text; the rest is cut. Default: the model's positions. Where it was trained by --long head-tail or windows, tokens of "
+            "a row, by default as it was trained."
+        ),
+    ] = None
     token_budget: Annotated[int, Option("Tokens a batch, padding included.")] = TOKEN_BUDGET
     logits: Annotated[
         bool, Option("Write a column of the raw logits of each row too, as soft labels for a student to learn from.")
@@ -44,7 +48,17 @@ class ScoreSettings:
             ("part_rows", 1 <= self.part_rows <= 1 << 31, f"at least 1 and at most {1 << 31:,}", "8192"),
             ("part_bytes", self.part_bytes >= 1, "at least 1", str(32 << 20)),
         )
-        taken = list(OWN_COLUMNS)
+
+    def check_kept(self, *, own: Sequence[str]) -> None:
+        """Refuses kept columns that would have the name of another one.
+
+        Args:
+            own: columns of the output that are none of the inputs'.
+
+        Raises:
+            InvalidInput: there is one.
+        """
+        taken = ["file", "row", *own, "tokens", "truncated"]
         for source, name in self.kept.items():
             if name in taken:
                 raise InvalidInput(

@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from ..errors import InvalidInput
 
 KINDS = {".parquet": "parquet", ".jsonl": "lines of JSON", ".json": "lines of JSON", ".ndjson": "lines of JSON", ".txt": "lines of text"}  # fmt: skip
 _SUFFIXES = ", ".join(KINDS)
+# Tables whose rows cannot be told apart in the middle of a file, as their values may have newlines in them.
+_TABLES = (".csv", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,21 @@ def _matches(pattern: str) -> list[str]:
     return files
 
 
+def _repair(path: Path) -> str:
+    """What to do with a file that is not read."""
+    if path.suffix.lower() not in _TABLES:
+        return f"name only such files: --input '{path.parent}/*.parquet'; unpack what is packed"
+    lines = path.with_suffix(".jsonl")
+    code = f"import pandas; pandas.read_csv({str(path)!r}, sep=None, engine='python').to_json({str(lines)!r}, orient='records', lines=True)"
+    return f"write it as lines of JSON: python -c {shlex.quote(code)}"
+
+
 def _check(path: str, output: Path) -> None:
     if Path(path).suffix.lower() not in KINDS:
         raise InvalidInput(
             f"--input FILE must end in {_SUFFIXES}",
             got=path,
-            repair=f"name only such files: --input '{Path(path).parent}/*.parquet'; unpack what is packed",
+            repair=_repair(Path(path)),
         )
     if Path(path).resolve().is_relative_to(output.resolve()):
         raise InvalidInput("--output must hold none of the inputs", got=path, repair="choose another --output")

@@ -1,13 +1,20 @@
-"""The stage of batch scoring: it plans, scores what is missing, and says in a record what was done."""
+"""The stage of batch scoring: it plans, has a model answer what is missing, and says in a record what was done."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..config_files import load_config
-from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken
+from ..engines.classifier_config import (
+    answer_rule_of,
+    check_gives_labels,
+    check_label_names,
+    classifier_length,
+    long_texts_of,
+)
 from ..errors import InvalidInput, StageConflict
 from ..records.files import sync_tree
 from ..records.outputs import OutputLock, check_directory, remove, take_directory
@@ -15,15 +22,18 @@ from ..records.progress import bar
 from ..records.record import RECORD, Identity, Record, parent, read_record, record_run
 from ..serving.repository import ServedModel, scan
 from ..tasks.rows import load_tokenizer
+from .answer_columns import TAG_COLUMNS
 from .columns import kept_schema
 from .distribution import WorkerPool, cluster, score_parts
-from .part_files import TAG_COLUMNS, Tally, check_part, tally_of
+from .part_files import Tally, check_part, tally_of
 from .plan import Plan, PlannedPart, RunIdentity, check_same, make_plan, read_plan
 from .settings import ScoreSettings
 from .sources import find_sources
 from .worker import Job
 
-PLAN, PARTS = "plan.json", "scores"
+PLAN = "plan.json"
+# What a classifier may call its columns, whatever its kind.
+_OF_LABELS = ("label", "score", "scores", "labels", "label_scores", "logits")
 
 
 def begun(output: Path) -> Plan | None:
@@ -43,13 +53,16 @@ def begun(output: Path) -> Plan | None:
     return None
 
 
-def take_up(plan: Plan, output: Path, *, old: Plan | None, tell: Callable[[str], None]) -> list[PlannedPart]:
+def take_up(plan: Plan, folder: Path, *, old: Plan | None, tell: Callable[[str], None]) -> list[PlannedPart]:
     """Writes a plan, and removes what is none of its parts: halves, and those of files that have changed.
+
+    Args:
+        folder: of the parts; the plan lies beside it.
 
     Returns:
         The parts that are missing.
     """
-    folder = output / PARTS
+    output = folder.parent
     for directory in (output, folder):
         take_directory(directory, option="--output")
     if old is None or old.sources != plan.sources:
@@ -79,8 +92,24 @@ def _is_done(file: Path, tell: Callable[[str], None]) -> bool:
 
 
 @dataclass(frozen=True)
-class ScoringResult:
-    """What came out of a run, as its record says it.
+class RunKind:
+    """What a run makes of the rows.
+
+    Attributes:
+        stage: what its record and its bar call it.
+        parts: folder of the output that the parts lie in.
+    """
+
+    stage: str
+    parts: str
+
+
+SCORE = RunKind("score", "scores")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came out of a run, as its record says it beside the facts of the model.
 
     Attributes:
         rows: rows of all parts.
@@ -88,9 +117,7 @@ class ScoringResult:
         truncated: texts that were cut.
         files: inputs.
         rows_of_this_run: rows that earlier runs had left.
-        sentences_per_s: pace of this run; None where it scored nothing.
-        labels: names of the labels, in the order of `scores` and `logits`.
-        thresholds: of several labels, the probability from which each is given; empty otherwise.
+        sentences_per_s: pace of this run; None where it answered nothing.
     """
 
     rows: int
@@ -100,9 +127,6 @@ class ScoringResult:
     parts: int
     rows_of_this_run: int
     sentences_per_s: float | None
-    labels: list[str]
-    problem_type: str
-    thresholds: list[float]
 
 
 def score(
@@ -129,9 +153,9 @@ def score(
         StageConflict: another process is writing there.
     """
     check_directory(output, option="--output")
-    output = output.absolute()  # pyarrow takes a "~" that a path begins with for somebody's home
-    served = _model(engine, runtime)
+    served = one_model(engine, runtime)
     config = load_config(served.directory, option="--engine")
+    check_gives_labels(config, served.directory)
     load_tokenizer(served.directory, config)
     check_label_names(config, served.directory)
     rule = answer_rule_of(config)
@@ -142,58 +166,87 @@ def score(
             repair="ask it from Python with TextClassifier(DIR, ENGINE, …).ask(…), or serve it: albert-plus serve",
         )
     if rule.is_by_token:
-        check_settings_of_tags(settings)
-    max_length = length_taken(config, served.directory, max_length=settings.max_length)
+        check_single_texts(settings, model="a tagger, which answers words")
+    settings.check_kept(own=[*_OF_LABELS, *(TAG_COLUMNS if rule.is_by_token else ())])
+    max_length = classifier_length(config, served.directory, max_length=settings.max_length)
+    of_model = {"labels": list(rule.labels), "problem_type": rule.problem_type, "thresholds": list(rule.thresholds)}
     settings = replace(settings, max_length=max_length)
+    return run_over_files(
+        inputs, SCORE, served, output=output, settings=settings, pool=pool, of_model=of_model, tell=tell
+    )
+
+
+def run_over_files(
+    inputs: Sequence[str],
+    kind: RunKind,
+    served: ServedModel,
+    *,
+    output: Path,
+    settings: ScoreSettings,
+    pool: WorkerPool,
+    of_model: Mapping[str, Any],
+    tell: Callable[[str], None],
+) -> Record:
+    """Has a model that was checked answer every row of some files, and goes on with what an earlier run has left.
+
+    Args:
+        settings: with the length that the model takes.
+        of_model: what the record says of the model's answers.
+
+    Raises:
+        InvalidInput: nothing to read, a row that is no text, or a run of something else in `output`.
+        StageConflict: another process is writing there.
+    """
+    output = output.absolute()  # pyarrow takes a "~" that a path begins with for somebody's home
     sources = find_sources(inputs, output=output)
     kept = kept_schema(sources, settings)
-    identity = RunIdentity(settings={**settings.describe(), "runtime": served.runtime}, engine=parent(served.directory))
+    long = long_texts_of(served.directory)
+    said = settings.describe() | ({} if long.is_cut else {"long": asdict(long)})
+    identity = RunIdentity(settings={**said, "runtime": served.runtime}, engine=parent(served.directory))
     old = begun(output)
     if old is not None:
         check_same(old, identity=identity, sources=sources, output=output)
+    folder = output / kind.parts
     with OutputLock(output, option="--output"):
         plan = make_plan(sources, settings, identity=identity, old=old)
-        missing = take_up(plan, output, old=old, tell=tell)
+        missing = take_up(plan, folder, old=old, tell=tell)
         if not missing and (output / RECORD).is_file():
             return read_record(output)
         (output / RECORD).unlink(missing_ok=True)
         start = time.perf_counter()
-        job = Job(str(served.directory), served.runtime, str((output / PARTS).absolute()), settings, kept)
-        scoring = _score(missing, job, pool, rows=plan.rows) if missing else 0.0
-        scored = sum(tally_of(output / PARTS / part.name).rows for part in missing)
-        all_parts = _tally_of_all(output, plan)
-        result = ScoringResult(
-            **asdict(all_parts),
+        job = Job(str(served.directory), served.runtime, str(folder), settings, kept)
+        working = _answer_parts(missing, job, pool, kind, rows=plan.rows) if missing else 0.0
+        answered = sum(tally_of(folder / part.name).rows for part in missing)
+        result = RunResult(
+            **asdict(_tally_of_all(folder, plan)),
             files=len(plan.sources),
             parts=sum(map(len, plan.ranges)),
-            rows_of_this_run=scored,
-            sentences_per_s=round(scored / scoring, 1) if scored else None,
-            labels=list(rule.labels),
-            problem_type=rule.problem_type,
-            thresholds=list(rule.thresholds),
+            rows_of_this_run=answered,
+            sentences_per_s=round(answered / working, 1) if answered else None,
         )
-        return _record(output, plan, result, seconds=time.perf_counter() - start)
+        return _record(output, kind, plan, {**asdict(result), **of_model}, seconds=time.perf_counter() - start)
 
 
-def check_settings_of_tags(settings: ScoreSettings) -> None:
-    """Refuses what a tagger cannot do.
+def check_single_texts(settings: ScoreSettings, *, model: str) -> None:
+    """Refuses what only a classifier of texts can do.
+
+    Args:
+        model: what there is instead, for the error.
 
     Raises:
-        InvalidInput: pairs, a column of logits, or a kept column of the name of one of its own.
+        InvalidInput: pairs, or a column of logits.
     """
     if settings.pair_column is not None or settings.logits:
-        option = "--logits" if settings.logits else "--pair-column"
-        raise InvalidInput(
-            f"{option} is for classifiers of texts", got="a tagger, which answers words", repair="leave it out"
-        )
-    taken = [name for name in settings.kept.values() if name in TAG_COLUMNS]
-    if taken:
-        raise InvalidInput(
-            "--keep must not give two columns of the output one name", got=f"{taken[0]!r}, which a tagger writes", repair=f"call it otherwise: --keep {taken[0]}=OTHER"
-        )  # fmt: skip
+        option = "--logits" if settings.logits else "--text-pair-column"
+        raise InvalidInput(f"{option} is for classifiers of texts", got=model, repair="leave it out")
 
 
-def _model(engine: Path, runtime: str | None) -> ServedModel:
+def one_model(engine: Path, runtime: str | None) -> ServedModel:
+    """The model of `--engine`, its engine's file checked.
+
+    Raises:
+        InvalidInput: there is none, or several.
+    """
     models = scan(engine, runtime=runtime)
     if [model.directory for model in models] != [engine.resolve()]:
         raise InvalidInput(
@@ -204,8 +257,8 @@ def _model(engine: Path, runtime: str | None) -> ServedModel:
     return models[0]
 
 
-def _score(parts: Sequence[PlannedPart], job: Job, pool: WorkerPool, *, rows: int) -> float:
-    """Scores parts under a bar over all rows.
+def _answer_parts(parts: Sequence[PlannedPart], job: Job, pool: WorkerPool, kind: RunKind, *, rows: int) -> float:
+    """Has workers write parts under a bar over all rows.
 
     Returns:
         Seconds since the first worker had its model open.
@@ -214,7 +267,7 @@ def _score(parts: Sequence[PlannedPart], job: Job, pool: WorkerPool, *, rows: in
     first_start = float("inf")
     with (
         cluster(pool) as here,
-        bar(total=rows, initial=rows - missing, description="score", unit_scale=True) as progress,
+        bar(total=rows, initial=rows - missing, description=kind.stage, unit_scale=True) as progress,
     ):
         for outcome in score_parts(iter(parts), job, here):
             first_start = min(first_start, time.perf_counter() - outcome.seconds)
@@ -222,19 +275,19 @@ def _score(parts: Sequence[PlannedPart], job: Job, pool: WorkerPool, *, rows: in
         return time.perf_counter() - first_start
 
 
-def _record(output: Path, plan: Plan, result: ScoringResult, *, seconds: float) -> Record:
+def _record(output: Path, kind: RunKind, plan: Plan, result: dict[str, Any], *, seconds: float) -> Record:
     inputs = [{"path": source.path, "bytes": source.size} for source in plan.sources]
     sync_tree(output)
     identity: Identity = {
-        "stage": "score",
+        "stage": kind.stage,
         "settings": {**plan.identity["settings"], "inputs": inputs},
         "parents": {"engine": plan.identity["engine"]},
     }
-    return record_run(output, identity, result=asdict(result), seconds=seconds)
+    return record_run(output, identity, result=result, seconds=seconds)
 
 
-def _tally_of_all(output: Path, plan: Plan) -> Tally:
-    return sum((_tally(part, output / PARTS / part.name) for part in plan.parts()), Tally())
+def _tally_of_all(folder: Path, plan: Plan) -> Tally:
+    return sum((_tally(part, folder / part.name) for part in plan.parts()), Tally())
 
 
 def _tally(part: PlannedPart, file: Path) -> Tally:

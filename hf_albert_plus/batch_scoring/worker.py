@@ -10,8 +10,9 @@ import numpy
 import pyarrow
 import pyarrow.parquet as pq
 
-from ..engines.text_classifier import TextClassifier
+from ..engines.text_model_kinds import open_text_model
 from ..records.files import late_errors
+from .answer_columns import columns_of
 from .columns import InputFormat, InputRows, joined
 from .line_rows import json_rows, text_rows
 from .parquet_rows import parquet_rows
@@ -70,12 +71,12 @@ class Worker:
         """Opens the model.
 
         Raises:
-            InvalidInput: no such engine, or no classifier.
+            InvalidInput: no such engine, or a model that answers no texts.
         """
         self.job = job
-        self.model = TextClassifier(job.directory, job.runtime, cores=cores, max_length=job.settings.max_length)
+        self.model = open_text_model(job.directory, job.runtime, cores=cores, max_length=job.settings.max_length)
         self.input = InputFormat(job.settings, job.kept, self.model.characters)
-        self.output = OutputFormat(self.model.facts.rule, job.kept, with_logits=job.settings.logits)
+        self.output = OutputFormat(columns_of(self.model.facts, with_logits=job.settings.logits), job.kept)
 
     def score(self, part: PlannedPart) -> Tally:
         """Writes a part, if it is not there.

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy
-from pydantic import Field
+
+from ..records.limits import limited
 
 BINS = 15
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, limited(ge=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class ReliabilityBin:
 
     low: Share
     high: Share
-    answers: Annotated[int, Field(ge=1)]
+    answers: Annotated[int, limited(ge=1)]
     probability: Share
     right: Share
 
@@ -37,7 +38,7 @@ class Reliability:
     """
 
     ece: Share
-    bins: Annotated[list[ReliabilityBin], Field(min_length=1)]
+    bins: Annotated[list[ReliabilityBin], limited(min_length=1)]
 
 
 def reliability(probabilities_NC: numpy.ndarray, labels: numpy.ndarray) -> Reliability:

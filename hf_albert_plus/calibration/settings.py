@@ -12,7 +12,7 @@ class CalibrateScoresSettings:
     """How a temperature is found."""
 
     split: Annotated[str | None, Option("Rows that were not trained on. Default: the task's validation split.")] = None
-    folds: Annotated[int, Option("Parts of the rows: each is judged by a temperature that the others found.")] = 5
+    folds: Annotated[int, Option("Parts of the rows; each is judged by a temperature found on the others.")] = 5
     max_length: Annotated[
         int,
         Option("Longest input in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),

@@ -19,7 +19,7 @@ from ..records.stage import run_stage
 from ..tasks.splits import data_parent
 from ..tasks.task import Task, check_no_spans
 from ..tasks.task_file import write_task
-from ..training.collators import collator_of, counted_labels
+from ..training.collators import collator_of, joined
 from ..training.finetuning import task_rows
 from ..training.row_logits import row_logits
 from .settings import CalibrateScoresSettings
@@ -86,11 +86,11 @@ def calibrate_scores(
         split = chosen.split or next(iter(task.rows.values()))
         tokenizer, rows = task_rows(model, config, data=data, task=task, max_length=chosen.max_length, split=split)
         rows = rows.select(numpy.argsort(rows["length"][:], kind="stable"))
-        labels = counted_labels(rows["labels"][:], task).astype(int)
         logits_JNC = _logits(classifier, rows, tokenizer, task, count=len(layers))
+        answers = [joined(logits_NC, rows, task) for logits_NC in logits_JNC]
         found = {
-            name: cross_fit(logits_NC, labels, rule, folds=chosen.folds, seed=chosen.seed)
-            for name, logits_NC in zip(layers, logits_JNC, strict=True)
+            name: cross_fit(logits_NC, labels.astype(int), rule, folds=chosen.folds, seed=chosen.seed)
+            for name, (logits_NC, labels) in zip(layers, answers, strict=True)
         }
         copy_model(model, directory)
         for name, layer in layers.items():
@@ -106,7 +106,7 @@ def calibrate_scores(
         write_task(directory, task, max_length=chosen.max_length)
         return asdict(
             ScoreCalibrationResult(
-                rows=len(labels),
+                rows=len(answers[0][1]),
                 temperatures=found,
                 label_thresholds=None if thresholds is None else config.label_thresholds,
                 lost_exit_threshold=loses,

@@ -16,8 +16,10 @@ from .evaluation import evaluate, retrieve, submit
 from .exports import export
 from .failures import run_command
 from .floors import floor
+from .gpu_checks import gpu
 from .inspections import inspect
 from .main_job import demo, run
+from .publish import push
 from .reports import card, report
 from .score_calibration import calibrate_scores
 from .servers import capacity, serve
@@ -121,6 +123,7 @@ REPORT: list[Verb] = [
         "demo-output/models/student-sst2 --scores demo-output/scores/sst2/scores.json --bench demo-output/latency/latency.json",
     ),
 ]
+PUBLISH: list[Verb] = [("push", push, "demo-output/models/student-sst2 OWNER/student-sst2 --dry-run")]
 SERVE: list[Verb] = [
     ("serve", serve, "demo-output/models/student-sst2:onnx-int8 --port 8000"),
     (
@@ -146,6 +149,7 @@ BENCH: list[Verb] = [
     ("passes", passes, "albert-base-v2 --shapes 1x16"),
     ("self-check", self_check, "demo-output/models/student-sst2:onnx-int8 --shapes 8x64"),
     ("cuda", cuda, "demo-output/models/student-sst2 --shapes 1x16,8x64"),
+    ("gpu", gpu, "--device cpu --small --out gpu-output"),
     (
         "pretrain",
         bench_pretrain,
@@ -183,6 +187,7 @@ _add(app, MEASURE, panel="Measure")
 _add(bench, BENCH, prefix="bench ")
 app.add_typer(bench, name="bench", rich_help_panel="Measure", epilog=f"Example: albert-plus bench {BENCH[0][2]}")
 _add(app, REPORT, panel="Measure")
+_add(app, PUBLISH, panel="Publish")
 _add(app, SERVE, panel="Serve")
 # As they were called before they were members of bench.
 for _name, _function, _example in BENCH:

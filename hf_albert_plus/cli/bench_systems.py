@@ -1,7 +1,7 @@
 """The members of `bench` that look at more than an engine's pace: the steps of pretraining, a server, and what a batch does to answers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from . import options as o
 from .console import notes, print_rows, start
 from .settings_options import with_settings
 from .task_options import Scored
+
+if TYPE_CHECKING:
+    from hf_albert_plus.eval.load.neighbour_documents import Neighbours
 
 
 def bench_pretrain(
@@ -123,7 +126,8 @@ def bench_serve(
     memory = document["memory_mb"]
     notes.print(f"ready after {document['ready_s']} s, {memory or 'unknown'} MB", markup=False)
     if document["label_agreement"] is not None:
-        notes.print(f"same label as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
+        what = "tags" if on.task.has_tags else "label"
+        notes.print(f"same {what} as the engine: {100 * document['label_agreement']:.2f} % of sentences", markup=False)
 
 
 @with_settings
@@ -134,11 +138,14 @@ def bench_invariance(
     ],
     on: Scored,
     settings: InvarianceSettings,
-    baseline: Annotated[str, typer.Option(help="The target whose logits the others are compared with.")],
+    baseline: Annotated[str, typer.Option(help="The target whose logits or vectors the others are compared with.")],
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Ask targets for every text of a validation split alone, in batches, padded, by pipeline and by server: how far answers differ."""
+    """Ask targets for every text of a validation split alone, in batches, padded, by pipeline and by server: how far answers differ.
+
+    Sentence encoders are asked for vectors: how near they are to the baseline's, and how far those in batches lie from those alone.
+    """
     from hf_albert_plus.eval.load.neighbours import bench_invariance as measure
     from hf_albert_plus.eval.load.traffic import Traffic
     from hf_albert_plus.eval.measured_documents import to_json
@@ -153,6 +160,11 @@ def bench_invariance(
     )
     if json_file is not None:
         write_json(json_file, to_json(document))
+    show = _print_answers if document.rows[0].least_cosine is None else _print_vectors
+    show(document)
+
+
+def _print_answers(document: "Neighbours") -> None:
     ways = list(document.rows[0].ways)
     print_rows(
         ["model", "file MB", "score", "in batches", "cosine", "other labels", *ways],
@@ -167,5 +179,22 @@ def bench_invariance(
         ],
         title="{} of {} texts of {}, each way against each text alone: largest difference over the mean size, labels that change".format(
             *document.rows_of_split, document.task
+        ),
+    )  # fmt: skip
+
+
+def _print_vectors(document: "Neighbours") -> None:
+    ways = list(document.rows[0].ways)
+    print_rows(
+        ["model", "file MB", "cosine", "least cosine", *ways],
+        [
+            [
+                row.label, f"{row.file_bytes / 1e6:.1f}", f"{row.cosine:.5f}", f"{row.least_cosine:.5f}",
+                *(f"{row.ways[way].difference_over_mean:.2g}" for way in ways),
+            ]
+            for row in document.rows
+        ],
+        title="vectors of {} of {} rows of {}, their cosines to {}; each way against each text alone: largest difference over the mean size".format(
+            *document.rows_of_split, document.task, document.baseline
         ),
     )  # fmt: skip

@@ -224,11 +224,13 @@ def _columns(rows: Any) -> dict[str, Any]:
             lambda row: f"{row.quantised_products} of {row.weight_products}" if row.weight_products else "",
         ),
         "cosine": ("cosine", lambda row: f"{row.cosine:.4f}"),
+        "windows a text": ("windows", lambda row: str(row.windows)),
         "load ms": ("load_ms", lambda row: f"{row.load_ms:.0f}"),
         "load MB": ("load_mb", lambda row: f"{row.load_mb:.1f}"),
         "peak MB": ("peak_rss_mb", lambda row: f"{row.peak_rss_mb:.0f}"),
         "passes": ("passes", lambda row: ", ".join(f"{name} {count}" for name, count in row.passes.items()) or "none"),
     }
-    return {
-        title: write for title, (field, write) in writers.items() if rows and all(hasattr(row, field) for row in rows)
-    }
+    known = {title for title, (field, _) in writers.items() if rows and all(hasattr(row, field) for row in rows)}
+    if any(getattr(row, "windows", None) is None for row in rows):
+        known.discard("windows a text")
+    return {title: write for title, (_, write) in writers.items() if title in known}

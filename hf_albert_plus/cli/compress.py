@@ -55,7 +55,7 @@ def trim(
 ) -> None:
     """Remove the pieces of the vocabulary that no training text uses: a smaller file, the same answers to these texts.
 
-    A word that none of them has is read in smaller pieces. Then: albert-plus eval OUT, which says what that costs.
+    A word that none of them has is read in smaller pieces. albert-plus eval OUT says what that costs.
     """
     check_model(model, option="--model")
     from ..compression.trimming import trim as stage

@@ -21,12 +21,18 @@ notes = Console(stderr=True, highlight=False, soft_wrap=True)
 def quiet_libraries() -> None:
     """Holds back the bars and load reports of the libraries: this package checks and shows those steps itself."""
     import datasets
+
+    quiet_transformers()
+    datasets.utils.logging.set_verbosity_error()
+    datasets.disable_progress_bars()
+
+
+def quiet_transformers() -> None:
+    """The same of transformers alone, for what needs no data."""
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    datasets.utils.logging.set_verbosity_error()
-    datasets.disable_progress_bars()
 
 
 def print_json(content: Any) -> None:

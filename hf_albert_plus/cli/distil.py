@@ -48,7 +48,11 @@ def distill(
     settings: Annotated[PhaseTraining, Fields(without=("warmup", "weight_decay"))],
     on: MaybeLearned,
     teacher: Annotated[
-        str | None, typer.Option(help="Directory or Hub id of a classifier fine-tuned on the task.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Directory or Hub id of a classifier fine-tuned on the task; of embeddings a sentence encoder.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory to make. Run again with the same one to resume.", **o.OUTPUT)
@@ -92,7 +96,7 @@ def split_settings(pairs: list[str], *, method: str) -> tuple[tuple[tuple[str, A
     values, overrides = {}, {}
     for name, value in parse_settings(pairs).items():
         if name in defaults:
-            values[name] = str(value) if name == "layer_map" else value
+            values[name] = str(value) if name in ("layer_map", "matryoshka_dims") else value
         elif name in FIELDS:
             overrides[name] = value
         else:

@@ -8,7 +8,7 @@ import typer
 from hf_albert_plus.eval.settings import EvalSettings
 
 from ..errors import InvalidInput, suggest
-from ..hub_connection import check_data
+from ..hub_connection import check_data, check_model
 from ..tasks.glue import get_task
 from . import options as o
 from .console import notes, print_json, print_rows, start
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from hf_albert_plus.eval.measured_documents import ScoredRow, Scores
 
     from ..tasks.task import Task
+
+
+_Static = Annotated[
+    str | None,
+    typer.Option(
+        help="An encoder whose tokens' static vectors (model2vec) are the floor: what a sentence encoder must be better than."
+    ),
+]
 
 
 @with_settings
@@ -42,18 +50,24 @@ def evaluate(
     save_predictions: Annotated[
         Path | None, typer.Option(help="Also write each target's predictions into this folder.", **o.OUTPUT)
     ] = None,
+    static: _Static = None,
     out: o.RecordOut = None,
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Score targets, or files of predictions, on a task's validation split, and on your own test split, with intervals."""
+    """Score targets, or files of predictions, on a task's validation split, and on your own test split, with intervals.
+
+    Of a sentence encoder, an export with --pooling or a directory with a modules.json, the cosine of two texts is scored against a number.
+    """
     chosen, data = on.task, on.data
-    if bool(targets) == bool(predictions):
+    if bool(targets or static) == bool(predictions):
         raise InvalidInput(
             "eval scores targets or --predictions",
-            got="both" if targets else "neither",
+            got="both" if predictions else "neither",
             repair="give one: albert-plus eval DIR:onnx-int8 --data FILE",
         )
+    if static is not None:
+        check_model(static, option="--static")
     from hf_albert_plus.eval import scoring
     from hf_albert_plus.eval.batched_inference import parse_batching
     from hf_albert_plus.eval.measured_documents import read_scores, to_json
@@ -72,7 +86,13 @@ def evaluate(
         for text in settings.batching:
             parse_batching(text)
         start(threads)
-        options: dict[str, Any] = {"data": data, "task": chosen, "settings": settings, "threads": threads}
+        options: dict[str, Any] = {
+            "data": data,
+            "task": chosen,
+            "settings": settings,
+            "threads": threads,
+            "static": static,
+        }
         if out is None:
             scores = scoring.score_targets(parsed, **options)
         else:
@@ -107,6 +127,7 @@ def _print(scores: "Scores", task: "Task") -> None:
     ways = list(dict.fromkeys(way.batching for row in scores.rows for way in row.runs[0].throughput or ()))
     several = any(len(row.runs) > 1 for row in scores.rows)
     has_exits = any(row.runs[0].average_layers is not None for row in scores.rows)
+    has_windows = any(row.runs[0].windows is not None for row in scores.rows)
     rows = []
     for row in scores.rows:
         cells = [row.label, row.task, row.split, str(row.examples)]
@@ -116,11 +137,14 @@ def _print(scores: "Scores", task: "Task") -> None:
             cells += [_range(metric, row.spread[metric])] if several else []
             cells.append(_range(metric, row.intervals[metric]))
         cells += [_layers(row)] if has_exits else []
-        cells += [f"{way.sentences_per_s:.0f}" for way in row.runs[0].throughput or ()]
+        cells += [str(row.runs[0].windows or 1)] if has_windows else []
+        paces = {way.batching: f"{way.sentences_per_s:.0f}" for way in row.runs[0].throughput or ()}
+        cells += [paces.get(way, "") for way in ways]
         rows.append(cells)
     metrics = [column for metric in task.metrics for column in (metric, *(["range"] if several else []), "95 %")]
     header = ["model", "task", "split", "examples", *(["seeds"] if several else []), *metrics]
     header += ["average layers"] if has_exits else []
+    header += ["windows a text"] if has_windows else []
     print_rows([*header, *(f"sentences/s {way}" for way in ways)], rows)
     for row in scores.rows:
         if row.differs_from_glue:
@@ -187,26 +211,41 @@ def submit(
 
 @with_settings
 def retrieve(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Two towers (AlbertPlusTwinModel), tokenizer too.")],
     task: Annotated[str, typer.Option("--task", help="GLUE task of pairs that answer each other: mrpc, qqp.")],
     data: o.Data,
     settings: Annotated[EvalSettings, Fields(only=("max_length",))],
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="DIR of two towers (AlbertPlusTwinModel), or DIR[:RUNTIME] of a sentence encoder, tokenizer too.",
+        ),
+    ] = None,
+    static: _Static = None,
     index: Annotated[
         Path | None, typer.Option(help="Keep the documents' vectors here, or take them from here.", **o.FILE)
     ] = None,
     threads: o.Threads = None,
     json_file: o.JsonFile = None,
 ) -> None:
-    """Search a task's validation split with two towers, its documents encoded once."""
+    """Search a task's validation split with two towers or a sentence encoder, its documents encoded once."""
     chosen = get_task(task)
     check_data(data)
+    if static is not None:
+        check_model(static, option="--static")
     from ..records.files import write_json
 
     start(threads)
     from hf_albert_plus.eval.retrieval import retrieve as search
 
     document = search(
-        directory, data=data, task=chosen, max_length=settings.max_length, threads=threads, index_file=index
+        target,
+        data=data,
+        task=chosen,
+        max_length=settings.max_length,
+        threads=threads,
+        index_file=index,
+        static=static,
     )
     if json_file is not None:
         write_json(json_file, document)
@@ -220,7 +259,8 @@ def _print_retrieval(document: dict[str, Any]) -> None:
     rows += [[name, f"{metrics[name]:.2f}", ""] for name in ("recall@1", "recall@10")]
     names = {"roc_auc": "ROC AUC of pairs", "accuracy": "accuracy of pairs", "f1": "F1 of pairs"}
     for name, title in names.items():
-        rows.append([title, "undefined" if pairs[name] is None else f"{pairs[name]:.2f}", ""])
+        if name in pairs:
+            rows.append([title, "undefined" if pairs[name] is None else f"{pairs[name]:.2f}", ""])
     title = f"{document['directory']}: {document['task']} {document['split']}"
     print_rows(
         [f"{document['queries']} queries, {document['documents']} documents", "points", "95 %"], rows, title=title

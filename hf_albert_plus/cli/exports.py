@@ -32,7 +32,8 @@ def export(
     pooling: Annotated[
         SentencePooling | None,
         typer.Option(
-            "--pooling", help="Of an encoder: put each text's vector into the graph, its tokens' mean or the first."
+            "--pooling",
+            help="For an encoder: put each text's vector into the graph, the mean of its tokens or the first.",
         ),
     ] = None,
     threads: o.Threads = None,
@@ -107,5 +108,5 @@ def _products_in_words(facts: dict[str, Any]) -> list[str]:
             else f"{seen['predictions']} values within {seen['max_abs_difference']:.2g} of those as trained"
         )
     if facts.get("score") is not None:
-        parts.append(f"score {facts['score']:.2f} ({-facts['drop']:+.2f})")
+        parts.append(f"score {facts['score']:.2f} ({0 - facts['drop']:+.2f})")
     return parts

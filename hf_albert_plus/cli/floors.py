@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ..hub_connection import check_model
+from ..tasks.task import check_answers_texts
 from . import options as o
 from .console import print_json, print_rows, start
 from .settings_options import with_settings
@@ -22,11 +23,12 @@ def floor(
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """Fit, score and time classifiers without an encoder: TF-IDF and, with a teacher, static embeddings.
+    """Fit, score and time classifiers without an encoder: TF-IDF and, with a teacher, static embeddings; of tags the words and what is around them.
 
-    What an encoder is worth is what it scores above them. OUT/scores.json is one of a report's --scores.
+    An encoder is worth what it scores above them. OUT/scores.json can be given to albert-plus report as one of its --scores.
     """
     if teacher is not None:
+        check_answers_texts(on.task, what="floor --teacher", repair="leave out --teacher")
         check_model(teacher, option="--teacher")
     start(threads)
     from hf_albert_plus.eval.floor.stage import floor as stage

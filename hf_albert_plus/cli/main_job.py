@@ -24,7 +24,7 @@ def demo(
     ] = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """The main job on data that it makes itself: teacher, student, exports, scores, latency, report. Offline."""
+    """Do the main job offline, on data that the demo makes itself: teacher, student, exports, scores, latency, report."""
     start(threads)
     from .demo_chain import run_demo
 
@@ -51,7 +51,7 @@ def run(
     ] = None,
     as_json: o.JsonOut = False,
 ) -> None:
-    """The main job from a real checkpoint: fine-tune the teacher, distil, export, score, time, report."""
+    """Make a small, fast model of your data or of GLUE from a checkpoint: fine-tune, distil, export, score, time, report."""
     check_model(teacher, option="--teacher")
     start(threads)
     from .pipeline import run_pipeline

@@ -57,5 +57,22 @@ MethodSet = Annotated[
     list[str] | None,
     typer.Option("--set", help="key=value of the method or of AlbertPlusConfig; repeat for several."),
 ]
+Licence = Annotated[
+    str | None,
+    typer.Option(
+        "--license",
+        help="Licence of the model by its name on the Hub. Default: the base model's, where its card is here.",
+    ),
+]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", help="Language of the texts, a code of ISO 639. Default: as far as it is known."),
+]
+BaseModel = Annotated[
+    str | None,
+    typer.Option(
+        "--base-model", help="The model on the Hub that it comes from. Default: as the records behind it say."
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write every raw number to this file.", **FILE)]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]

@@ -1,5 +1,6 @@
 """The verbs that write what was measured: a report over many rows, and a model's card."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,12 @@ from .console import done, notes, print_json, quiet_libraries
 _Scores = Annotated[
     list[Path] | None, typer.Option("--scores", help="File of albert-plus eval --json; repeat for several tasks.")
 ]
-_DataName = Annotated[str, typer.Option(help="What the data set is called; a Hub id makes the scores the Hub's too.")]
+_DataName = Annotated[
+    str | None,
+    typer.Option(
+        help="What the data set is called; a Hub id makes the scores the Hub's too. Default: GLUE, or your task's name."
+    ),
+]
 _Allow = Annotated[
     list[str] | None,
     typer.Option(help="machines or data: join what was measured on several of them. The report says so."),
@@ -24,7 +30,7 @@ def report(
     bench: Annotated[Path, typer.Option(help="File of albert-plus bench --json.")],
     out: o.Out,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Speedup table",
-    data_name: _DataName = "GLUE",
+    data_name: _DataName = None,
     allow_different: _Allow = None,
     as_json: o.JsonOut = False,
 ) -> None:
@@ -49,7 +55,10 @@ def card(
     ],
     scores: _Scores = None,
     bench: Annotated[Path | None, typer.Option(help="File of albert-plus bench --json.")] = None,
-    data_name: _DataName = "GLUE",
+    data_name: _DataName = None,
+    licence: o.Licence = None,
+    language: o.Language = None,
+    base_model: o.BaseModel = None,
     allow_different: _Allow = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if a card differs from its record.")
@@ -58,17 +67,22 @@ def card(
 ) -> None:
     """Write a model's card from its records: README.md, card.json and .eval_results/ into DIR, or FILE.md beside FILE.json.
 
-    The first time a classifier's with --scores and --bench, then card.json has all that the card needs. A pretrained encoder's
-    needs neither; with --scores it names those of the classifiers that were fine-tuned from it.
+    A classifier's first card needs --scores and --bench; after that, card.json has all that the card needs. The card of a pretrained
+    encoder needs neither; with --scores it names the scores of the classifiers that were fine-tuned from it.
     """
     quiet_libraries()
     from hf_albert_plus.eval.reporting.cards import read_facts, render, write_card
+    from hf_albert_plus.eval.reporting.hub_metadata import check_hub_words, hub_facts, with_words
 
     from ..records.files import write_text
     from ..records.record import CARD
 
+    said = check_hub_words(licence=licence, language=language, base_model=base_model)
     written, differing = [], []
     for source in sources:
+        if said and not source.is_dir():
+            option = f"--{next(iter(said)).replace('_', '-')}"
+            raise InvalidInput(f"{option} is for a model directory", got=str(source), repair="write it into the record")
         target = source / "README.md" if source.is_dir() else source.with_suffix(".md")
         if _is_pretrained(source) and (scores or not (source / CARD).is_file()):
             facts = _gather_pretraining(source, scores or [])
@@ -76,6 +90,8 @@ def card(
             facts = _gather(source, scores or [], bench, data_name, tuple(allow_different or ()))
         else:
             facts = read_facts(_record_of(source, CARD))
+        if said:
+            facts["hub"] = with_words(facts.get("hub") or hub_facts(source), said)
         if check:
             if not target.is_file() or target.read_text(encoding="utf-8") != render(facts):
                 differing.append(str(target))
@@ -102,11 +118,13 @@ class _CardsDiffer(AlbertPlusError):
 
 
 def _record_of(source: Path, name: str) -> Path:
+    target = shlex.quote(str(source))
     if source.is_dir() and not (source / name).is_file():
         raise InvalidInput(
             f"a card needs measurements, or {name} from an earlier time",
             got=f"{source} without it",
-            repair="add --scores scores.json --bench latency.json",
+            repair=f"make them: albert-plus eval {target} --data DATA --json scores.json; albert-plus bench {target} --baseline TEACHER --json latency.json; "
+            "then add --scores scores.json --bench latency.json",
         )
     return source / name if source.is_dir() else source
 
@@ -127,7 +145,7 @@ def _gather_pretraining(source: Path, scores: list[Path]) -> dict[str, Any]:
 
 
 def _gather(
-    source: Path, scores: list[Path], bench: Path | None, data_name: str, allow_different: tuple[str, ...]
+    source: Path, scores: list[Path], bench: Path | None, data_name: str | None, allow_different: tuple[str, ...]
 ) -> dict[str, Any]:
     """The facts of the model in a directory, which stands among the scores by its place."""
     from hf_albert_plus.eval.measured_documents import read_latency, read_scores
@@ -135,11 +153,14 @@ def _gather(
     from hf_albert_plus.eval.reporting.stage import scored_models
     from hf_albert_plus.eval.reporting.table import build_table
 
+    target = shlex.quote(str(source))
     if not scores or bench is None:
         raise InvalidInput(
             "a card needs --scores and --bench",
-            got="one of them",
-            repair="add the other: albert-plus eval or bench, --json",
+            got=f"{'--scores' if scores else '--bench'} alone",
+            repair=f"make the other: albert-plus bench {target} --baseline TEACHER --json latency.json, and add --bench latency.json"
+            if scores
+            else f"make the other: albert-plus eval {target} --data DATA --json scores.json, and add --scores scores.json",
         )
     documents = [read_scores(path) for path in scores]
     latency = read_latency(bench)

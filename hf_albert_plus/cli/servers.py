@@ -28,12 +28,12 @@ def serve(
         str,
         typer.Argument(
             metavar="DIR[:ENGINE]",
-            help="A model, or a folder of some: NAME/ or NAME/VERSION/. ENGINE by default onnx-int8, else onnx, else torch.",
+            help="A model, or a folder of some: NAME/ or NAME/VERSION/. The default of ENGINE is onnx-int8, else onnx, else torch.",
         ),
     ],
     settings: ServeSettings,
     host: Annotated[str, typer.Option(help="Address to listen on. Other machines reach 0.0.0.0.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(dir_okay=False, help=f"File with the token that requests must bear. Or set {TOKEN}."),
@@ -48,7 +48,7 @@ def serve(
         typer.Option(help="With --cluster: Ray cluster to join, as auto. Default: one of its own, on loopback."),
     ] = None,
 ) -> None:
-    """Serve classifiers over HTTP: /classify, the Open Inference Protocol under /v2, /metrics, and a page of it all at /docs.
+    """Serve classifiers and encoders over HTTP: /classify, /tag, /embed, OpenAI's /v1/embeddings, the Open Inference Protocol under /v2, and /docs.
 
     A changed or new model in a folder takes over without a lost request. SIGTERM drains.
     """

@@ -8,7 +8,7 @@ from ..distillation.settings import DEFAULT, DistilSettings, StudentSettings
 from ..option import Option, PythonOnly
 from ..search.settings import CompressSettings, parse_time
 from ..tasks.task import Task
-from ..training.settings import Precision, TrainSettings
+from ..training.settings import Precision, TrainSettings, check_trackers
 
 _BY_SET = PythonOnly("--set has them")
 
@@ -34,20 +34,33 @@ class RunSettings:
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
     head_learning_rate: Annotated[float | None, PythonOnly("--head-learning-rate has it")] = None
     teacher_epochs: Annotated[float | None, Option("Passes over the data. Default: the task's own.")] = None
-    student_epochs: Annotated[float | None, Option("Default: the method's; twice the teacher's for kd-hidden.")] = None
+    student_epochs: Annotated[
+        float | None,
+        Option("The student's passes over the data. Default: the method's; twice the teacher's for kd-hidden."),
+    ] = None
     batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None
     learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = TrainSettings.learning_rate
     student_learning_rate: Annotated[float | None, Option("Default: the method's.")] = None
     max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = TrainSettings.max_length
-    floor: Annotated[bool | None, Option("Also classifiers without an encoder. Default: for your own data.")] = None
+    floor: Annotated[
+        bool | None, Option("Add classifiers without an encoder to the table. Default: for your own data.")
+    ] = None
     shapes: Annotated[str, Option("Shapes to time, BATCHxLENGTH.")] = "1x16,8x128"
     bench_seconds: Annotated[float, Option("Least measured time for each row and shape.", name="--seconds")] = 3.0
     precision: Annotated[
         Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")
     ] = TrainSettings.precision
     seed: Annotated[int, Option("Seed of weights, order and dropout.")] = TrainSettings.seed
+    report_to: Annotated[
+        tuple[str, ...],
+        Option(
+            "Draw the losses of teacher and student in tensorboard, wandb or mlflow, those of a search left out; repeat for several. "
+            "Default: nowhere."
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
+        check_trackers(self.report_to)
         from hf_albert_plus.eval.settings import BenchSettings
         from hf_albert_plus.eval.targets import parse_shapes
 
@@ -77,7 +90,7 @@ class RunSettings:
 
     def has_floor(self, task: Task) -> bool:
         """Whether a task's table has a floor."""
-        return not (task.benchmark or task.answers_parts) if self.floor is None else self.floor
+        return not (task.benchmark or task.has_spans) if self.floor is None else self.floor
 
     def training(self, task: Task) -> TrainSettings:
         """Of a teacher; a student has its method's own epochs and rate."""
@@ -88,6 +101,7 @@ class RunSettings:
             max_length=self.max_length,
             seed=self.seed,
             precision=self.precision,
+            report_to=self.report_to,
         )
 
     def distillation(self, task: Task, *, encoder: str) -> DistilSettings:

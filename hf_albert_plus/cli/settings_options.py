@@ -103,7 +103,7 @@ class SettingOption:
         if self.shown is None and not self.is_required:
             kind = kind | None
         info = typer.Option(
-            *(() if self.kind is bool and self.default is not False else (self.word,)),
+            *(() if self.kind is bool and self.default is not False else (self.word, *self.option.also)),
             help=self.option.help,
             metavar=self.option.metavar,
             min=self.option.least,

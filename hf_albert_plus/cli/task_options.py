@@ -119,7 +119,7 @@ def _chosen(data: str, name: str | None, options: DataSettings, values: Mapping[
         if isinstance(values.get(option), str):
             check_model(values[option], option=f"--{option}")
     check_data(data)
-    return _choose(data, name, columns, _carrier(values) if name is None else None, trains)
+    return _choose(data, name, columns, _carrier(values), trains)
 
 
 @lru_cache(maxsize=8)

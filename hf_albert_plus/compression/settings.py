@@ -19,7 +19,9 @@ class PruneSettings(TrainSettings):
 
     heads: Annotated[float, Option("Share of the attention heads to remove.")] = 0.33
     columns: Annotated[float, Option("Share of the feed-forward columns to remove.")] = 0.5
-    depth: Annotated[int | None, Option("Layers that stay, those that the outputs miss most. Default: all.")] = None
+    depth: Annotated[
+        int | None, Option("Number of layers to keep: those that the outputs would miss most. Default: all.")
+    ] = None
     importance: Annotated[
         Importance, Option("taylor: how the loss would change; movement: where weights go in --epochs of training.")
     ] = "taylor"
@@ -38,6 +40,12 @@ class PruneSettings(TrainSettings):
             ("multiple_of", 1 <= self.multiple_of <= 1 << 20, "at least 1 and at most 1,048,576", "16"),
             ("depth", self.depth is None or self.depth >= 1, "at least 1", "3"),
         )
+        if self.report_to and self.importance != "movement":
+            raise InvalidInput(
+                "--report-to is for --importance movement, which trains",
+                got=f"--importance {self.importance}",
+                repair="leave it out",
+            )
         if not self.heads and not self.columns and self.depth is None:
             raise InvalidInput(
                 "--heads or --columns must be above 0, or --depth be given",
@@ -88,7 +96,8 @@ class QatSettings(TrainSettings):
     bits: Annotated[
         tuple[int, ...],
         Option(
-            "Of the blocks' weights: 8, 4, 3 or 2; several, as 2,4,8, to choose from for each block.", parse=parse_bits
+            "Bits of the blocks' weights: 8, 4, 3 or 2; or several, as 2,4,8, from which each block gets its own.",
+            parse=parse_bits,
         ),
     ] = (8,)
     budget: Annotated[
@@ -154,12 +163,12 @@ class CalibrateSettings:
     max_drop: Annotated[
         float, Option("Points of the task's first metric that may be lost, or in the unit of an error.")
     ] = 0.5
-    folds: Annotated[int, Option("Parts of the rows: each is judged by a threshold that the others found.")] = 5
+    folds: Annotated[int, Option("Parts of the rows; each is judged by a threshold found on the others.")] = 5
     split: Annotated[str | None, Option("Rows that were not trained on. Default: the task's validation split.")] = None
     exit_cost: Annotated[
         float | None,
         Option(
-            "Layers that a look at an exit costs: one that doesn't pay for it is dropped. Default: its multiply-adds."
+            "What looking at an exit costs, in layers; an exit that does not save as much is dropped. Default: from its multiply-adds."
         ),
     ] = None
     keep_exits: Annotated[bool, Option("Drop no exit: a loop needs them at even distances.")] = False

@@ -13,6 +13,7 @@ from .families import CONVERTIBLE
 from .layer_differences import Kind, bring_near, states_of_layers
 from .models import to_albert_plus
 from .occurrences import Occurrences
+from .positions import interpolated_positions
 from .settings import Initialisation
 
 _SAME = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size", "num_feedforward_networks",
@@ -32,7 +33,7 @@ def can_initialise(source: PreTrainedModel, config: AlbertPlusConfig) -> str | N
     for name in _SAME:
         if getattr(theirs, name) != getattr(config, name):
             return f"{name} differs ({getattr(theirs, name)} in the source, {getattr(config, name)} in the new model)"
-    for name in ("embedding_size", "max_position_embeddings", "type_vocab_size"):
+    for name in ("embedding_size", "type_vocab_size"):
         if getattr(theirs, name) < getattr(config, name):
             return f"{name} grows ({getattr(theirs, name)} in the source, {getattr(config, name)} in the new model)"
     if theirs.embedding_size != config.embedding_size and (config.trigram_embeddings or config.norm_type == "no_norm"):
@@ -59,7 +60,8 @@ def initialise(
       the layer that deviates pulling it.
 
     With `layer_rank` every layer gets the norms and biases of the layers that it stands for itself, and differences that bring its
-    products near to theirs. Embeddings narrower than the source's come from a truncated SVD (`factorise_embeddings`). Pooler and heads are
+    products near to theirs. Embeddings narrower than the source's come from a truncated SVD (`factorise_embeddings`), and more positions than it
+    has lie between its own (`interpolated_positions`). Pooler and heads are
     copied where their sizes agree. `auto` averages where the sizes allow it and starts at random otherwise; `embeddings` copies then
     what lies outside of the layers and has the new model's shapes (MobileBERT, section 3.5: embeddings and classifier).
 
@@ -110,6 +112,10 @@ def initialise(
     if config.embedding_size < ours.config.embedding_size:
         weighted = "" if occurrences is None else ", weighted by how often each row is read"
         parts.append(f"embeddings by truncated SVD{weighted}")
+    if config.max_position_embeddings > ours.config.max_position_embeddings:
+        parts.append(
+            f"{config.max_position_embeddings} positions interpolated from {ours.config.max_position_embeddings}"
+        )
     if fresh:
         parts.append(f"{', '.join(fresh)} at random")
     return model.eval(), ", ".join(parts)
@@ -185,7 +191,8 @@ def _copy_outside(model: Any, source: PreTrainedModel) -> list[str]:
 
 
 def _fill_embeddings(ours: Any, theirs: Any, occurrences: Occurrences | None) -> None:
-    positions = theirs.position_embeddings.weight[: len(ours.position_embeddings.weight)]
+    positions, count = theirs.position_embeddings.weight, len(ours.position_embeddings.weight)
+    positions = positions[:count] if count <= len(positions) else interpolated_positions(positions, count)
     tables = [theirs.word_embeddings.weight]
     if theirs.token_type_embeddings is None:
         tables.append(positions)

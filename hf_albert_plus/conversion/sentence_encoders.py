@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.utils import cached_file
 
 from ..checkpoints import load_classifier
-from ..config_files import load_config
+from ..config_files import load_config, optional_file
 from ..configuration_albert_plus import AlbertPlusConfig
+from ..engines.sentence_files import POOLING, pooling_of
 from ..errors import InvalidInput
 from ..heads import albert_plus_class, gives_labels
-from ..records.files import read_json
 from ..records.progress import say
 from ..tasks.task import Task
 from ..weight_files import from_pretrained
@@ -19,35 +18,12 @@ from .families import FAMILIES
 from .models import to_albert_plus
 from .settings import Pooling
 
-# Where the library sentence-transformers keeps what a text is read by, and its words for it, those of old files first.
-_FILE = "1_Pooling/config.json"
-_WORDS: dict[str, Pooling] = {
-    "pooling_mode_cls_token": "first",
-    "pooling_mode_mean_tokens": "mean",
-    "cls": "first",
-    "mean": "mean",
-}
-
 
 def trained_pooling(source: str | Path) -> Pooling | None:
     """What the texts of a sentence encoder were read by when it was trained, as `1_Pooling/config.json` of its directory or Hub id
     says; None for a model that is none, or that was read in another way."""
-    path = cached_file(
-        str(source),
-        _FILE,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        _raise_exceptions_for_gated_repo=False,
-    )
-    if path is None:
-        return None
-    content: dict[str, Any] = read_json(
-        Path(path), what=_FILE, shape=dict[str, Any], repair="save the sentence encoder again, or remove the folder"
-    )
-    mode = content.get("pooling_mode")
-    named = [mode] if isinstance(mode, str) else mode if isinstance(mode, list) else []
-    modes = named or [name for name, value in content.items() if name.startswith("pooling_mode_") and value is True]
-    return _WORDS.get(str(modes[0])) if len(modes) == 1 else None
+    path = optional_file(source, POOLING)
+    return None if path is None else pooling_of(path)
 
 
 def with_pooling(encoder: PreTrainedModel, pooling: Pooling) -> PreTrainedModel:

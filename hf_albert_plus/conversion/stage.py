@@ -11,6 +11,7 @@ from ..config_building import derived_config
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..errors import InvalidInput
+from ..model_inputs import longest_input
 from ..records.progress import say
 from ..records.record import Record, parent
 from ..records.stage import run_stage
@@ -120,7 +121,11 @@ def convert(
         if Path(source).is_dir() and not has_tokenizer(Path(source)):
             say(f"{source} has no tokenizer: the weights are converted, and {output} gets no tokenizer either")
         else:
-            load_tokenizer(source, converted.model.config).save_pretrained(directory)
+            tokenizer = load_tokenizer(source, converted.model.config)
+            if longest_input(converted.model.config) > longest_input(model.config):
+                # It cuts texts by itself, at the positions that there were.
+                tokenizer.model_max_length = longest_input(converted.model.config)
+            tokenizer.save_pretrained(directory)
         carried = None if starts_new else read_task(source)
         if carried is not None:
             write_task(directory, carried)

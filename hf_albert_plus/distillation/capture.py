@@ -14,7 +14,7 @@ from ..errors import InvalidInput
 from ..model_outputs import logits_of
 from ..pooling_albert_plus import read_sequences
 
-Need = Literal["logits", "hidden_states", "attention", "exits"]
+Need = Literal["logits", "hidden_states", "attention", "exits", "vectors"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,12 @@ class Capture:
         segments."""
         has_order = "prediction_logits" in self.output
         return (self.output.prediction_logits if has_order else logits_of(self.output)).float()
+
+    @property
+    def vectors(self) -> torch.Tensor:
+        """Of the texts, `[B, W]`, where the model is a sentence encoder."""
+        vectors_BW: torch.Tensor = self.output.sentence_embedding
+        return vectors_BW.float()
 
     def read(self, states: slice | Sequence[int], mask_BS: torch.Tensor) -> torch.Tensor:
         """What heads would read of these hidden states, M of them, `[B, M, H]`."""

@@ -86,6 +86,10 @@ def check_task(method: Method, task: Task, phases: Sequence[Phase]) -> None:
             got=f"{task.name}, which has {task.parts}",
             repair="use --method kd-hidden, kd, minilm, minilm-v2, tinybert or distilbert",
         )
+    if method.towers and not task.long.is_cut:
+        raise InvalidInput(
+            "two towers read each text by itself, and cut it at the end", got=f"--long {task.long.way}", repair="use --long cut"
+        )  # fmt: skip
     if method.towers and task.name not in MATCHING:
         raise InvalidInput(
             "two towers need a task with pairs of texts that match or not",

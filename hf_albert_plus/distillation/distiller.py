@@ -14,7 +14,7 @@ from ..model_inputs import reads_token_types
 from ..tasks.question_windows import POSITIONS
 from ..training.units import Units
 from .capture import capture
-from .phase_rows import LABELLED, ORDER, TEACHER_LOGITS
+from .phase_rows import LABELLED, ORDER, TEACHER_LOGITS, TEACHER_VECTORS
 from .phases import Phase, layer_map
 from .terms import Batch, Term
 from .turns import give_rates, rates_of_turn
@@ -79,6 +79,11 @@ class Distiller(nn.Module):
     def teacher(self) -> Any:
         return self._outside[0]
 
+    @property
+    def config(self) -> Any:
+        """The student's, for those who watch a training."""
+        return self.student.config
+
     def train(self, mode: bool = True) -> "Distiller":
         """Training mode, but for what is not trained: exits follow predictions without dropout."""
         super().train(mode)
@@ -99,12 +104,12 @@ class Distiller(nn.Module):
         """Runs the models on a batch."""
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels, labelled = columns.pop("labels", None), columns.pop(LABELLED, None)
-        orders = columns.pop(ORDER, None)
+        orders, teacher_vectors = columns.pop(ORDER, None), columns.pop(TEACHER_VECTORS, None)
         positions = {name: columns.pop(name) for name in POSITIONS if name in columns}
-        given = _read_by(self.student, columns)
+        given = read_by(self.student, columns)
         if labels is not None and self.units is not None:
             labels = self.units.standard(labels)
-        if any(_reads_labels(term) for term in self.phase.terms):
+        if any(reads_labels(term) for term in self.phase.terms):
             given |= positions
             if labels is not None and labelled is None:
                 given["labels"] = labels
@@ -112,7 +117,7 @@ class Distiller(nn.Module):
         taught = None
         if self.teacher is not None and teacher_logits is None:
             with torch.no_grad():
-                taught = capture(self.teacher, _read_by(self.teacher, columns), needs=self.phase.of_teacher)
+                taught = capture(self.teacher, read_by(self.teacher, columns), needs=self.phase.of_teacher)
             teacher_logits = taught.logits if "logits" in self.phase.of_teacher else None
         if teacher_logits is not None and self.units is not None:
             teacher_logits = self.units.standard(teacher_logits)
@@ -131,6 +136,7 @@ class Distiller(nn.Module):
             labelled_B=labelled,
             orders_B=orders,
             has_spans=SPAN_LOGITS[0] in student.output,
+            teacher_vectors=teacher_vectors,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -145,7 +151,7 @@ class Distiller(nn.Module):
         return means
 
 
-def _read_by(model: Any, columns: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def read_by(model: Any, columns: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The columns without token types, where the model has none."""
     if reads_token_types(model.config):
         return dict(columns)
@@ -154,17 +160,19 @@ def _read_by(model: Any, columns: dict[str, torch.Tensor]) -> dict[str, torch.Te
 
 def projections_of(phase: Phase, student: Any, teacher: Any) -> dict[str, tuple[int, int]]:
     """The widths of the learned maps that a phase needs between two configs, by their names."""
-    if teacher is None or student.hidden_size == teacher.hidden_size:
+    if teacher is None:
         return {}
-    names = sorted({term.projection for term in phase.terms if term.projection is not None})
+    differ = student.hidden_size != teacher.hidden_size
+    names = sorted({term.projection for term in phase.terms if term.projection and (differ or term.own_space)})
     return dict.fromkeys(names, (student.hidden_size, teacher.hidden_size))
 
 
-def _reads_labels(term: Term) -> bool:
+def reads_labels(term: Term) -> bool:
+    """Whether a term reads the loss that the student itself works out of the labels."""
     return not term.of_teacher and not term.reads_tokens and "exits" not in term.needs
 
 
-class DistillationTrainer(Trainer):
+class DistillerTrainer(Trainer):
     """Trains a `Distiller`. Logs every term beside the loss; its checkpoints hold the student and the projections."""
 
     def __init__(self, model: Distiller, *args: Any, **options: Any):
@@ -190,17 +198,24 @@ class DistillationTrainer(Trainer):
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         state = self.distiller.state_dict() if state_dict is None else state_dict
         super()._save(output_dir, state_dict=stored_once(state))
-        # The Trainer writes its arguments as a pickle, which nothing here reads.
-        os.remove(os.path.join(str(output_dir or self.args.output_dir), "training_args.bin"))
+        if self.args.should_save:
+            # The Trainer writes its arguments as a pickle, which nothing here reads.
+            os.remove(os.path.join(str(output_dir or self.args.output_dir), "training_args.bin"))
+
+    @property
+    def saved_module(self) -> nn.Module:
+        """What its checkpoints hold the weights of."""
+        return self.distiller
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Nothing to say of tied names: a checkpoint holds the first alone, and loading it loads the others."""
-        state = self.distiller.state_dict()
-        missing = set(load_result.missing_keys) - (set(state) - set(stored_once(state)))
-        if missing or load_result.unexpected_keys:
+        """Nothing to say of tied names: a checkpoint holds one of them alone, and loading it loads the others."""
+        state, missing = self.saved_module.state_dict(), set(load_result.missing_keys)
+        loaded = {tensor.data_ptr() for name, tensor in state.items() if name not in missing}
+        absent = sorted(name for name in missing if state[name].data_ptr() not in loaded)
+        if absent or load_result.unexpected_keys:
             raise ValueError(
-                f"a checkpoint must hold what it resumes, got {sorted(missing)} missing and "
-                f"{sorted(load_result.unexpected_keys)} left over; remove its .partial directory and start again"
+                f"a checkpoint must hold what it resumes, got {absent} missing and {sorted(load_result.unexpected_keys)} "
+                "left over; start again without it (a stage's own lie in its .partial directory)"
             )
 
 

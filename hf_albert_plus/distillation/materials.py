@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load_classifier
 from ..config_files import load_config
+from ..engines.pooled_encoder import SentenceEncoder
 from ..heads import gives_labels
 from ..records.record import CHECKPOINTS
 from ..tasks.own_data import more_texts
@@ -18,6 +19,7 @@ from ..training.settings import TrainSettings, trains_in_bf16
 from .phase_rows import (
     LABELLED,
     TEACHER_LOGITS,
+    TEACHER_VECTORS,
     documents,
     pair_rows,
     task_rows,
@@ -27,9 +29,11 @@ from .phase_rows import (
 )
 from .phases import Phase
 from .segment_rows import segment_rows
+from .sentence_rows import sentence_rows, sentence_texts
+from .sentence_students import form_of_teacher
 from .settings import DistilSettings, stand_in
 from .teacher_answers import answered_before
-from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_logits
+from .teachers import Tokenizers, open_tokenizers, text_teacher, with_teacher_answers
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -53,6 +57,7 @@ class Materials:
         self.directory, self.settings, self.method = directory, settings, method
         self._text_teachers: dict[bool, Any] = {}
         self._text_rows: dict[str, Dataset] = {}
+        self._sentence_teacher: SentenceEncoder | None = None
 
     @cached_property
     def teacher(self) -> Any:
@@ -82,6 +87,13 @@ class Materials:
             self._text_teachers[phase.reads_tokens] = text_teacher(self.general_source, phase)
         return self._text_teachers[phase.reads_tokens]
 
+    def sentence_teacher(self, phase: Phase) -> SentenceEncoder:
+        """The sentence encoder whose vectors a phase copies."""
+        if self._sentence_teacher is None:
+            encoder = text_teacher(self.teacher_source, phase, option="--teacher")
+            self._sentence_teacher = SentenceEncoder(encoder, **vars(form_of_teacher(self.teacher_source, phase)))
+        return self._sentence_teacher
+
     def tokenizers(self, config: Any) -> Tokenizers:
         """The tokenizers of a run whose student has this config."""
         return open_tokenizers(
@@ -104,6 +116,8 @@ class Materials:
     def taught_rows(self, phase: Phase, tokenizers: Tokenizers) -> tuple["Dataset", Any]:
         """A phase's rows, and the teacher that is run beside the student, if any is."""
         length = self.settings.max_length
+        if phase.rows == "sentences":
+            return self._sentences(phase, tokenizers), None
         if not self.method.reads_task(phase):
             return self._rows_of_text(phase, tokenizers.rows), self.text_teacher(phase)
         data, task = self._given
@@ -116,12 +130,29 @@ class Materials:
             return rows.select_columns(inputs), self.text_teacher(phase)
         if not phase.of_teacher:
             return labelled, None
-        if not phase.caches_logits or task.answers_parts:
+        if not phase.caches_answers or task.answers_parts:
             return together(labelled, unlabelled), self.teacher
         labelled = self._answered(labelled, self._labelled, tokenizers, kept="teacher_logits")
         if unlabelled is not None:
             unlabelled = self._answered(unlabelled, self._unlabelled, tokenizers, kept="teacher_logits_of_unlabelled")
         return together(labelled, unlabelled), None
+
+    def _sentences(self, phase: Phase, tokenizers: Tokenizers) -> "Dataset":
+        """The sentences of --text with the teacher's vectors, in fp32."""
+        length = self.settings.max_length
+        texts = sentence_texts(self._text, tokenizers.teacher, max_length=length, cut=phase.cut)
+        rows, teacher_rows = (
+            sentence_rows(texts, tokenizer, max_length=length) for tokenizer in (tokenizers.rows, tokenizers.teacher)
+        )
+        return with_teacher_answers(
+            rows,
+            self.sentence_teacher(phase),
+            teacher_rows,
+            tokenizers.teacher,
+            column=TEACHER_VECTORS,
+            directory=self.directory / CHECKPOINTS / TEACHER_VECTORS,
+            use_bf16=False,
+        )
 
     def _rows_of_text(self, phase: Phase, tokenizer: Any) -> "Dataset":
         """The rows of --text, kept for the other phases that read the same."""
@@ -151,7 +182,7 @@ class Materials:
         """Rows with a teacher's logits: those that stand in the data, or what the teacher says now of them as it reads them."""
         if TEACHER_LOGITS in rows.column_names:
             return rows
-        return with_teacher_logits(
+        return with_teacher_answers(
             rows,
             self.teacher,
             read(tokenizers.teacher),

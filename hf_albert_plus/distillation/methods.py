@@ -14,6 +14,7 @@ from ..text.formats import Order
 from . import terms as t
 from .dual_training.dual_terms import MixedWords, SharedProjections
 from .phases import Layers, Method, Phase, check_word
+from .vector_method import EMBEDDINGS
 
 _BUILDERS: dict[str, "Method"] = {}
 
@@ -377,7 +378,7 @@ def _prediction(soft_share: float, temperature: float) -> tuple[t.Term, ...]:
     return t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share)
 
 
-METHODS: dict[str, Method] = dict(_BUILDERS)
+METHODS: dict[str, Method] = {**_BUILDERS, EMBEDDINGS.name: EMBEDDINGS}
 
 
 def get_method(name: str) -> Method:

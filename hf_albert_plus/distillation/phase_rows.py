@@ -12,6 +12,8 @@ from ..errors import InvalidInput
 from ..model_inputs import IGNORED
 from ..pretraining.masking import Masking
 from ..records.files import check_input_file
+from ..tasks.joined_answers import text_numbers
+from ..tasks.long_rows import answering_of
 from ..tasks.own_data import more_texts
 from ..tasks.question_windows import POSITIONS
 from ..tasks.rows import encode
@@ -23,7 +25,7 @@ from ..text.documents import Part
 if TYPE_CHECKING:
     from datasets import Dataset
 
-TEACHER_LOGITS = "teacher_logits"
+TEACHER_LOGITS, TEACHER_VECTORS = "teacher_logits", "teacher_vectors"
 # Whether a row has a label, where some have none.
 LABELLED = "labelled"
 # The label of a row's two segments.
@@ -34,7 +36,8 @@ _TEXTS = ("query", "document")
 def task_rows(
     data: str, task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int, soft_labels: str | None = None
 ) -> "Dataset":
-    """The task's training rows as token ids with labels; with the column of a teacher's answers also their logits."""
+    """The task's training rows as token ids with labels; with the column of a teacher's answers also their logits.
+    Each window of a text has those of the text."""
     return _with_answers(load_split(data, task, "train", soft_labels=soft_labels), task, tokenizer, max_length)
 
 
@@ -49,7 +52,10 @@ def _with_answers(rows: "Dataset", task: Task, tokenizer: PreTrainedTokenizerBas
     encoded = encode(rows, task, tokenizer, max_length=max_length)
     if SOFT_LABELS not in rows.column_names:
         return encoded
-    return encoded.add_column(TEACHER_LOGITS, rows[SOFT_LABELS][:])
+    soft, answering = rows[SOFT_LABELS][:], answering_of(encoded)
+    if answering is not None:
+        soft = [soft[text] for text in text_numbers(answering)]
+    return encoded.add_column(TEACHER_LOGITS, soft)
 
 
 def together(labelled: "Dataset", unlabelled: "Dataset | None") -> "Dataset":
@@ -142,7 +148,7 @@ class Collator:
                 [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
             )
             batch |= {column: padded[name] for column, name in names.items()}
-        for name in ("labels", TEACHER_LOGITS, LABELLED, ORDER, *POSITIONS):
+        for name in ("labels", TEACHER_LOGITS, TEACHER_VECTORS, LABELLED, ORDER, *POSITIONS):
             if name in rows[0]:
                 values = [torch.tensor(row[name]) for row in rows]
                 # Labels of tokens are padded as their tokens are; all others are as long as each other.

@@ -9,9 +9,12 @@ from ..conversion.settings import Initialisation
 from ..errors import InvalidInput, suggest
 from ..text.formats import Order
 from .capture import Need
+from .sentence_rows import Cut
 from .terms import SentenceOrder, Term
 
-Rows = Literal["task", "text", "pairs"]
+Rows = Literal["task", "text", "sentences", "pairs"]
+# Of a sentence encoder: as it says itself, or one that is told.
+VectorPooling = Literal["teacher", "mean", "cls"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Phase:
     Attributes:
         terms: added up by weight.
         rows: `"task"` the task's labelled rows; `"text"` unlabelled text, or the task's own rows where none is given;
-            `"pairs"` the two texts of the task's rows one by one.
+            `"sentences"` those of unlabelled text, each by itself; `"pairs"` the two texts of the task's rows one by one.
         epochs: passes over the rows; 0 leaves the phase out.
         layer_map: see `layer_map`.
         trains: what is trained: everything, or the exits alone.
@@ -31,6 +34,8 @@ class Phase:
         order: what rows of text are labelled by, which are pairs of segments then.
         dual_share: the share of the words that the teacher reads in the student's vocabulary, where it is trained beside
             the student; None where it teaches as it is.
+        cut: what of unlabelled text is a row where rows are sentences: a sentence or a line.
+        pooling: how a sentence encoder that does not say so makes vectors; "teacher" where it must say so.
     """
 
     name: str
@@ -45,6 +50,8 @@ class Phase:
     lower_rate_share: float = 1.0
     order: Order = "none"
     dual_share: float | None = None
+    cut: Cut = "sentences"
+    pooling: VectorPooling = "teacher"
 
     def __post_init__(self) -> None:
         """A term without weight is left out, with all that it would need."""
@@ -78,10 +85,10 @@ class Phase:
         return self.rows == "text" and self.reads_tokens
 
     @property
-    def caches_logits(self) -> bool:
-        """Whether the teacher's logits are computed once a row: it sees every row unchanged, and nothing of its inside is
-        read."""
-        return self.of_teacher == frozenset({"logits"}) and not self.masks_words
+    def caches_answers(self) -> bool:
+        """Whether the teacher's logits, or its vectors, are computed once a row: it sees every row unchanged, and nothing of its inside
+        is read."""
+        return self.of_teacher in (frozenset({"logits"}), frozenset({"vectors"})) and not self.masks_words
 
     @property
     def takes_unlabelled(self) -> bool:
@@ -174,9 +181,10 @@ class Layers:
 
 
 def layers_of(student: Any, teacher: Any) -> Layers:
-    """The layers of a student's and a teacher's config."""
+    """The layers of a student's and a teacher's config; layers of another architecture than ours share nothing."""
     depth = student.num_hidden_layers
-    shared = min(len(set(student.attention_map)), len(set(student.ffn_map))) < depth
+    maps = [getattr(student, name, range(depth)) for name in ("attention_map", "ffn_map")]
+    shared = min(len(set(blocks)) for blocks in maps) < depth
     return Layers(student=depth, teacher=teacher.num_hidden_layers, shared=shared)
 
 
@@ -194,6 +202,7 @@ class Method:
         exits: the kind of exits that the student gets, or None.
         towers: whether the student is a two-tower model.
         own_vocabulary: whether the student has to be a directory with a tokenizer of other words than the teacher's.
+        vectors: whether teacher and student are sentence encoders.
     """
 
     name: str
@@ -205,6 +214,7 @@ class Method:
     exits: Literal["branch", "pooled"] | None = None
     towers: bool = False
     own_vocabulary: bool = False
+    vectors: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:

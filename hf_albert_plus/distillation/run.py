@@ -14,6 +14,7 @@ from ..config_files import load_config
 from ..conversion.initialise import initialise
 from ..conversion.occurrences import Occurrences, occurrences_in_task
 from ..conversion.settings import Initialisation
+from ..engines.pooled_encoder import SentenceEncoder
 from ..heads import albert_plus_class, architecture_of, gives_labels
 from ..last_layers import last_layers
 from ..pretraining.masking import EachToken, Masking, smoothed_weights
@@ -28,12 +29,13 @@ from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import TrainingResult, train
 from ..training.units import Units
 from ..weight_files import from_pretrained
-from .distiller import DistillationTrainer, Distiller, projections_of, stored_once
+from .distiller import Distiller, DistillerTrainer, projections_of, stored_once
 from .dual_training.dual_teacher import DualDistiller
 from .dual_training.segmentation import DualCollator, word_rows
 from .materials import Materials
 from .phase_rows import Collator, task_rows
 from .phases import Phase
+from .sentence_students import save_sentence_student, sentence_student
 from .settings import stand_in
 from .students import start_student, student_config
 from .teachers import Tokenizers
@@ -109,16 +111,20 @@ class MethodRun:
         student, initialised = self._start()
         self.units = self._enter_units(student)
         words = self._masked_lm(student) if any(phase.reads_tokens for phase in self.phases) else None
+        vectors = self._sentence_student(student)
         tokenizers = self.materials.tokenizers(student.config)
         results: dict[str, PhaseResult] = {}
         for number, phase in enumerate(self.phases):
-            model = words if phase.reads_tokens and words is not None else student
+            model = vectors or (words if phase.reads_tokens and words is not None else student)
             kept = self.materials.directory / CHECKPOINTS / f"{number}-{phase.name}"
             results[phase.name] = self._phase(kept, phase, model, tokenizers)
-        self._save(student, words, tokenizers)
+        if vectors is None:
+            self._save(student, words, tokenizers)
+        elif processes.is_first():
+            save_sentence_student(vectors, tokenizers.saved, self.materials.directory, self.phases)
         return DistillationResult(
             phases=results,
-            parameters=student.num_parameters(),
+            parameters=(vectors or student).num_parameters(),
             teacher_parameters=self.materials.teacher.num_parameters() if self.method.soft_labels is None else None,
             initialised=initialised,
         )
@@ -138,6 +144,12 @@ class MethodRun:
             method=self.method.row,
             occurrences=self._occurrences(source.config, config),
         )
+
+    def _sentence_student(self, student: Any) -> SentenceEncoder | None:
+        """The student as a sentence encoder, where the method trains one."""
+        if not self.method.row.vectors:
+            return None
+        return sentence_student(student, self.materials.sentence_teacher(self.phases[-1]))
 
     def _occurrences(self, theirs: Any, ours: Any) -> Occurrences | None:
         """How often embeddings of a student are read that are narrower than those that they start from; None where they are not, or where
@@ -216,7 +228,7 @@ class MethodRun:
             collator=collator,
             settings=replace(self.settings, epochs=phase.epochs, learning_rate=phase.learning_rate),
             description=f"{self.method.name} {phase.name}",
-            trainer_class=DistillationTrainer,
+            trainer_class=DistillerTrainer,
             checkpoint_seconds=self.checkpoint_seconds,
             checkpoints=checkpoints,
             keep_columns=True,
@@ -267,7 +279,8 @@ class MethodRun:
             masking = Masking(
                 tokenizers.rows, chooser=EachToken(tokenizers.rows, weights=weights), seed=self.settings.seed
             )
-        widths = projections_of(phase, model.config, None if teacher is None else teacher.config)
+        compared = self.materials.sentence_teacher(phase) if phase.rows == "sentences" else teacher
+        widths = projections_of(phase, model.config, None if compared is None else compared.config)
         maps = {name: self._projection(f"{name}-{old}-{new}", (old, new)) for name, (old, new) in widths.items()}
         units = None if phase.reads_tokens or phase.rows == "text" else self.units
         return Distiller(model, teacher, phase, maps, units), rows, Collator(tokenizers.rows, masking=masking)

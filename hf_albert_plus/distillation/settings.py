@@ -79,7 +79,10 @@ class DistilSettings:
     """How a student learns."""
 
     method: Annotated[
-        str | None, Option("How: a name of --list-methods. Default: kd-hidden; kd where --soft-labels are given.")
+        str | None,
+        Option(
+            "How the student learns: a name of --list-methods. Default: kd-hidden; kd where --soft-labels are given."
+        ),
     ] = None
     student: Annotated[StudentSettings, PythonOnly("its own fields are options")] = field(
         default_factory=StudentSettings
@@ -87,10 +90,11 @@ class DistilSettings:
     values: Annotated[
         tuple[tuple[str, Any], ...], PythonOnly("--set has the method's settings that differ from its defaults")
     ] = ()
-    epochs: Annotated[float | None, Option("Passes of every phase, layer-N together one. Default: the method's.")] = (
-        None
-    )
-    learning_rate: Annotated[float | None, Option("Peak of every phase. Default: the method's.")] = None
+    epochs: Annotated[
+        float | None,
+        Option("Passes over the rows in each phase; phases called layer-N share them. Default: the method's."),
+    ] = None
+    learning_rate: Annotated[float | None, Option("Peak learning rate of each phase. Default: the method's.")] = None
     phases: Annotated[str | None, Option("Run these phases alone: names or patterns with commas, such as general.")] = (
         None
     )
@@ -177,7 +181,7 @@ class DistilSettings:
         return replace(self, student=self.student.of_task(task))
 
     def reads_task(self, phase: "Phase") -> bool:
-        return phase.rows != "text" or self.text is None
+        return phase.rows not in ("text", "sentences") or self.text is None
 
     def describe(self, phases: "tuple[Phase, ...]") -> dict[str, Any]:
         answers = {"soft_labels": self.soft_labels, "unlabelled": self.unlabelled}

@@ -18,6 +18,7 @@ from ..training.settings import TrainSettings
 from .checks import check_own_vocabulary, check_phase, check_task, check_words
 from .phases import Phase, layers_of
 from .segment_rows import check_order
+from .sentence_students import check_spaces, check_vectors, form_of_teacher
 from .settings import DistilSettings, stand_in
 from .students import student_architecture, student_config
 from .teacher_answers import check_answers, config_of_start, start_of
@@ -90,6 +91,8 @@ def check_distillation(
     Raises:
         InvalidInput: whatever does not.
     """
+    if method.row.vectors:
+        check_vectors(teacher, data=data, method=method)
     start, option = start_of(teacher, method)
     source = config_of_start(start, option, task=task, method=method)
     if method.text is not None and not method.text.is_file():
@@ -121,6 +124,9 @@ def check_distillation(
     config = student_config(source, task=task or stand_in(), settings=method.student, method=method.row)
     general_name = method.general_teacher or start
     general = load_config(general_name, option="--general-teacher")
+    if method.row.vectors:
+        check_spaces(phases, student=config, teacher=source)
+        form_of_teacher(start, phases[-1])
     for limit in (config, source, general):
         fits_positions(limit, settings.max_length)
     tokenizers = open_tokenizers(

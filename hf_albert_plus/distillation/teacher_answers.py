@@ -9,7 +9,7 @@ from ..heads import gives_labels
 from ..tasks.own_data import has_column, more_texts
 from ..tasks.soft_labels import SOFT_LABELS, say_agreement
 from ..tasks.splits import load_split
-from ..tasks.task import Task, check_answers_texts
+from ..tasks.task import Task, check_answers_texts, check_no_spans
 from .phases import Phase
 from .settings import DistilSettings
 
@@ -77,11 +77,14 @@ def check_answers(
             got=f"--method {method.name} with {', '.join(phase.name for phase in phases)}" + ("" if data else ", and no --data"),
             repair="use --method kd and --data",
         )  # fmt: skip
-    check_answers_texts(task, what=option, repair="leave it out, and let --teacher answer the words of --data")
     if method.soft_labels is None:
+        check_no_spans(
+            task, what="--unlabelled", repair="leave it out, and let --teacher answer the questions of --data"
+        )
         _texts(task, method)
         return True
-    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_logits), None)
+    check_answers_texts(task, what="--soft-labels", repair="leave it out, and let --teacher answer the words of --data")
+    inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_answers), None)
     if inside is not None:
         raise InvalidInput(
             "--soft-labels teach by predictions alone",

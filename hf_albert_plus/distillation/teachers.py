@@ -10,6 +10,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTr
 
 from ..checkpoints import check_label_names, check_label_order, open_tokenizer
 from ..config_files import load_config
+from ..engines.classifier_config import answer_rule_of
 from ..errors import InvalidInput
 from ..heads import answers, architecture_of, gives_labels
 from ..model_inputs import reads_token_types
@@ -17,12 +18,14 @@ from ..records import processes
 from ..records.files import writing
 from ..records.progress import track
 from ..records.stage import mark, taken_up
+from ..tasks.joined_answers import text_logits, text_numbers
+from ..tasks.long_rows import answering_of
 from ..tasks.rows import fitted_tokenizer, load_tokenizer
 from ..tasks.task import Task
 from ..text.letter_tokenizer import letter_tokenizer
 from ..training.row_logits import row_logits
 from ..weight_files import from_pretrained
-from .phase_rows import TEACHER_LOGITS, Collator
+from .phase_rows import TEACHER_LOGITS, TEACHER_VECTORS, Collator
 from .phases import Phase
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _OF = {"tags": "of words ", "spans": "of spans "}
 # Rows of a file.
 _PART = 2048
+# What is read of a teacher's output for a column of rows.
+_OUTPUTS = {TEACHER_LOGITS: "logits", TEACHER_VECTORS: "sentence_embedding"}
 
 
 def check_teacher(source: Any, task: Task, *, name: str) -> None:
@@ -51,43 +56,46 @@ def check_teacher(source: Any, task: Task, *, name: str) -> None:
     check_label_names(source, task, option="--teacher", source=name)
 
 
-def text_teacher(source: str, phase: Phase) -> PreTrainedModel:
+def text_teacher(source: str, phase: Phase, *, option: str = "--general-teacher") -> PreTrainedModel:
     """The model that teaches a phase on text: a masked language model where the phase reads words, or else an encoder.
 
     Raises:
         InvalidInput: it lacks weights.
     """
     opener = AutoModelForMaskedLM if phase.reads_tokens else AutoModel
-    model, report = from_pretrained(opener, source, option="--general-teacher")
+    model, report = from_pretrained(opener, source, option=option)
     missing = sorted(key for key in report["missing_keys"] if "pooler." not in key)
     if missing:
         raise InvalidInput(
-            f"--general-teacher must hold the weights of {type(model).__name__}",
+            f"{option} must hold the weights of {type(model).__name__}",
             got=f"{source} without {missing[0]}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             repair="use a checkpoint saved as that",
         )
     return model
 
 
-def with_teacher_logits(
+def with_teacher_answers(
     rows: "Dataset",
     teacher: Any,
     teacher_rows: "Dataset",
     tokenizer: PreTrainedTokenizerBase,
     *,
+    column: str = TEACHER_LOGITS,
     directory: Path,
     use_bf16: bool,
 ) -> "Dataset":
-    """The rows with the teacher's logits as a column, computed once. They lie in the directory part by part, so that a
-    resumed run goes on with them, and processes share the work.
+    """The rows with the teacher's logits, or a sentence encoder's vectors, as a column, computed once. They lie in the directory part by
+    part, so that a resumed run goes on with them, and processes share the work.
 
     They belong to a row, whatever the order it is drawn in: that is sound because the teacher sees the row unchanged and
     without dropout every time.
 
     Args:
-        teacher_rows: the same rows as the teacher reads them.
+        teacher_rows: the same rows as the teacher reads them; of texts in windows, the same texts. Where its tokenizer makes other windows of
+            a text, each of the rows has what the teacher says of the whole text.
+        column: TEACHER_LOGITS or TEACHER_VECTORS.
     """
-    order = sorted(range(len(rows)), key=teacher_rows["length"][:].__getitem__)
+    order = sorted(range(len(teacher_rows)), key=teacher_rows["length"][:].__getitem__)
     parts = [order[begin : begin + _PART] for begin in range(0, len(order), _PART)]
     files = [directory / f"{number}.safetensors" for number in range(len(parts))]
     directory.mkdir(parents=True, exist_ok=True)
@@ -96,15 +104,19 @@ def with_teacher_logits(
         done = files[number].with_suffix(".json")
         if taken_up(done, shape=list[int]) != parts[number]:
             asked = [teacher_rows[row] for row in parts[number]]
-            logits = row_logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16)
+            answers = row_logits(teacher, asked, Collator(tokenizer), use_bf16=use_bf16, output=_OUTPUTS[column])
             with writing(files[number]) as temporary:
-                save_file({TEACHER_LOGITS: logits}, temporary)
+                save_file({column: answers}, temporary)
             mark(done, [files[number]], facts=parts[number])
     processes.wait()
-    logits = torch.empty(len(rows), teacher.config.num_labels)
-    for part, file in zip(parts, files, strict=True):
-        logits[part] = load_file(file)[TEACHER_LOGITS]
-    return rows.add_column(TEACHER_LOGITS, logits.tolist())
+    answers = torch.cat([load_file(file)[column] for file in files])[torch.tensor(order).argsort()]
+    answering, of_teacher = answering_of(rows), answering_of(teacher_rows)
+    if answering is not None and of_teacher is not None:
+        ours, theirs = text_numbers(answering), text_numbers(of_teacher)
+        if ours != theirs:
+            has_several = answer_rule_of(teacher.config).has_several
+            answers = torch.from_numpy(text_logits(answers.numpy(), theirs, has_several=has_several))[ours]
+    return rows.add_column(column, list(answers.numpy()))
 
 
 @dataclass(frozen=True)
@@ -133,7 +145,7 @@ class Tokenizers:
         Raises:
             InvalidInput: student and teacher of other words where both read the same rows, or no mask token.
         """
-        by_token = not phase.caches_logits or (task is not None and task.answers_parts)
+        by_token = not phase.caches_answers or (task is not None and task.answers_parts)
         compares = phase.of_teacher and by_token and not phase.trains_teacher
         if compares and self.rows.get_vocab() != self.of(phase).get_vocab():
             raise InvalidInput(

@@ -18,7 +18,8 @@ class Batch:
         student, teacher: what each computed; the teacher is None where only its `teacher_logits` are read, or nothing.
         teacher_logits: `[B, C]`, `[B, S, C]` of tags, `[B, S, 2]` of spans, or `[B, S, V]` of a masked language model.
         mask_BS: 1 at real tokens.
-        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere; None where there are none.
+        labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere and -1 at words without a tag; None where
+            there are none.
         layers: the teacher's layer, from 1, for each of the student's.
         projections: learned maps from the student's to the teacher's width, by name; absent where widths agree.
         depths: the layers, from 1, that the student's exits and its classifier follow.
@@ -26,6 +27,7 @@ class Batch:
         labelled_B: which rows have a label; None where all do.
         orders_B: of the two segments of a row, as `text.formats.Example` has it; None where rows have one segment.
         has_spans: whether logits are of the start and the end of a span.
+        teacher_vectors: `[B, W]` of a sentence encoder that was asked before; None where it is run, or gives none.
     """
 
     student: Capture
@@ -40,10 +42,11 @@ class Batch:
     labelled_B: torch.Tensor | None = None
     orders_B: torch.Tensor | None = None
     has_spans: bool = False
+    teacher_vectors: torch.Tensor | None = None
 
     def classes(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one; of tags those of the tokens that
-        have one: neither padding nor later pieces of words; and of spans the real tokens, of which one is the start and one the end."""
+        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one; of tags those of the first pieces of
+        words: neither padding nor later pieces; and of spans the real tokens, of which one is the start and one the end."""
         if self.has_spans:
             return losses.span_logits(logits, self.mask_BS)
         if logits.dim() == 3:
@@ -54,6 +57,11 @@ class Batch:
     def taught(self) -> Capture:
         assert self.teacher is not None, "a phase whose terms read the teacher runs it"
         return self.teacher
+
+    @property
+    def taught_vectors(self) -> torch.Tensor:
+        """The vectors that the teacher gives or has given."""
+        return self.taught.vectors if self.teacher_vectors is None else self.teacher_vectors
 
     def projection(self, name: str) -> Any:
         return self.projections[name] if name in self.projections else None  # noqa: SIM401 (a ModuleDict has no get)
@@ -70,6 +78,7 @@ class Term:
         paired: whether it reads the layer map.
         reads_tokens: whether its logits are a masked language model's.
         of_texts: whether it reads what a whole text is answered by, which models of tags do not have.
+        own_space: whether its learned map is there where widths agree, too.
     """
 
     weight: float = 1.0
@@ -79,6 +88,7 @@ class Term:
     paired: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = False
     of_texts: ClassVar[bool] = False
+    own_space = False
 
     def loss(self, batch: Batch) -> torch.Tensor:
         raise NotImplementedError
@@ -99,7 +109,9 @@ class Labels(Term):
     def loss(self, batch: Batch) -> torch.Tensor:
         if batch.labelled_B is None:
             return batch.student.output.loss
-        return losses.label_loss(batch.student.logits[batch.labelled_B], batch.labels[batch.labelled_B])
+        logits = batch.student.logits
+        has_label = batch.labels >= 0 if logits.dim() == 3 else batch.labelled_B
+        return losses.label_loss(logits[has_label], batch.labels[has_label])
 
 
 @dataclass(frozen=True)

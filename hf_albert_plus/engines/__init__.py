@@ -1,1 +1,1 @@
-"""What runs a model: one interface, a file for each runtime, and a classifier that reads texts."""
+"""What runs a model: one interface, a file for each runtime, and models that read texts: classifiers, and encoders that give vectors."""

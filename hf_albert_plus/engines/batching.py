@@ -1,6 +1,6 @@
 """Variable-length work: rows of similar length share a batch, no batch exceeds a token budget, answers keep their order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +12,9 @@ from ..heads import architecture_of
 from ..records.progress import track
 from .engine import Engine
 from .padding import Padding
+
+# Outputs of models whose others have a value for each token.
+_OF_ROWS = {"pooler_output", "sentence_embedding", "sop_logits", "seq_relationship_logits"}
 
 
 def pad_rows(rows: Sequence[dict[str, Any]], tokenizer: Any) -> dict[str, torch.Tensor]:
@@ -32,6 +35,7 @@ def run_batches(
     *,
     pad: Callable[[list[dict[str, Any]]], dict[str, torch.Tensor]],
     streams: int = 1,
+    kept: Collection[str] | None = None,
     description: str | None = "run",
 ) -> list[dict[str, torch.Tensor]]:
     """Runs rows of token ids through an engine.
@@ -41,6 +45,7 @@ def run_batches(
         pad: rows -> tensors, such as `lambda rows: pad_rows(rows, tokenizer)`.
         streams: batches that are computed at a time, for engines that are `concurrent`. On a CPU, load the engine with
             `threads=1` then: a core a batch wastes less than all cores on each.
+        kept: names of the outputs that are given, of those that there are; None for all.
 
     Returns:
         The outputs of each row, in the order of the rows; outputs a token without those of padding.
@@ -57,14 +62,14 @@ def run_batches(
     results: list[dict[str, torch.Tensor]] = [{} for _ in rows]
     with ThreadPoolExecutor(max_workers=streams) as pool:
         answers = map(answer, batches) if streams == 1 else pool.map(answer, batches)
-        for batch, (kept, output) in zip(
+        for batch, (real, output) in zip(
             batches, track(answers, total=len(batches), description=description), strict=True
         ):
-            by_token = {name: is_by_token(engine, name) for name in output}
+            by_token = {name: is_by_token(engine, name) for name in output if kept is None or name in kept}
             for position, index in enumerate(batch):
                 results[index] = {
-                    name: values[position][kept[position]] if by_token[name] else values[position]
-                    for name, values in output.items()
+                    name: output[name][position][real[position]] if of_tokens else output[name][position]
+                    for name, of_tokens in by_token.items()
                 }
     return results
 
@@ -72,4 +77,4 @@ def run_batches(
 def is_by_token(engine: Engine, name: str) -> bool:
     """Whether an output has a value for each token, not one for each row."""
     classifies = architecture_of(engine.config).endswith(("ForSequenceClassification", "ForMultipleChoice"))
-    return not classifies and name not in {"pooler_output", "sop_logits", "seq_relationship_logits"}
+    return not classifies and name not in _OF_ROWS

@@ -1,18 +1,17 @@
-"""What the config of a classifier of texts says: its labels, how its logits become answers, and the longest text that it takes."""
+"""What the config of a classifier of texts says: its labels, and how its logits become answers."""
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InvalidInput
 from ..heads import architecture_of, gives_labels, is_answerer, is_tagger
-from ..model_inputs import longest_input
+from ..model_inputs import length_taken, longest_input
 from ..tasks.answer_spans import START_AND_END
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import scheme_of_labels
-from .text_answers import ANSWERING, LONGEST_ANSWER, TAGGING, AnswerRule
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+from ..tasks.task_file import read_long_task
+from .text_answers import LONGEST_ANSWER, QUESTION_ANSWERING, TAGGING, AnswerRule
 
 # Of an answer: what a config may say at most.
 MOST_ANSWER_TOKENS = 512
@@ -31,7 +30,7 @@ def problem_type_of(config: Any) -> str:
     if is_tagger(config):
         return TAGGING
     if is_answerer(config):
-        return ANSWERING
+        return QUESTION_ANSWERING
     if config.problem_type is not None:
         return str(config.problem_type)
     return "regression" if config.num_labels == 1 else "single_label_classification"
@@ -46,7 +45,7 @@ def answer_rule_of(config: Any) -> AnswerRule:
     """
     if is_answerer(config):
         longest, threshold = span_limits_of(config)
-        return AnswerRule(START_AND_END, ANSWERING, longest_answer=longest, no_answer_threshold=threshold)
+        return AnswerRule(START_AND_END, QUESTION_ANSWERING, longest_answer=longest, no_answer_threshold=threshold)
     labels = labels_of(config)
     scheme = scheme_of_labels(labels) if is_tagger(config) else "plain"
     return AnswerRule(labels, problem_type_of(config), label_thresholds_of(config), scheme)
@@ -128,11 +127,11 @@ def check_label_names(config: Any, directory: str | Path) -> None:
         )
 
 
-def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_length: int | None) -> int:
-    """Tokens of a text that a classifier takes, all of its positions unless told otherwise.
+def check_gives_labels(config: Any, directory: str | Path) -> None:
+    """Refuses a model that is no classifier.
 
     Raises:
-        InvalidInput: no classifier, or one with fewer positions.
+        InvalidInput: it is none.
     """
     if not gives_labels(config):
         raise InvalidInput(
@@ -140,11 +139,29 @@ def length_taken(config: "PreTrainedConfig", directory: str | Path, *, max_lengt
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )
-    longest = longest_input(config)
-    if max_length is not None and max_length > longest:
-        raise InvalidInput(
-            f"--max-length must not exceed the {longest} positions of {directory}",
-            got=max_length,
-            repair=f"use --max-length {longest}",
-        )
-    return max_length or longest
+
+
+def long_texts_of(directory: str | Path) -> LongTexts:
+    """What happens to texts that are longer than a classifier takes, as it was trained.
+
+    Raises:
+        InvalidInput: a task.json that describes no task.
+    """
+    task = read_long_task(directory)
+    return CUT if task is None else task.long
+
+
+def classifier_length(config: Any, directory: str | Path, *, max_length: int | None) -> int:
+    """Tokens of a row that a classifier takes. Unless told otherwise these are all of its positions; where long texts are not just cut, so many
+    as it was trained with.
+
+    Raises:
+        InvalidInput: it has fewer positions, or windows would share too many of their tokens.
+    """
+    taken = length_taken(config, directory, max_length=max_length)
+    task = read_long_task(directory)
+    if task is None:
+        return taken
+    taken = max_length or min(task.max_length, longest_input(config))
+    task.long.check(taken)
+    return taken

@@ -28,6 +28,8 @@ class Engine(ABC):
     Attributes:
         config: the model's config.
         inputs: names of the tensors it reads; others are passed over.
+        outputs: names of what it gives, where that is known before it computes: of a graph, and of an encoder whose files say what its
+            texts are read by.
         directory: the model directory.
         file: the file with its weights or graph.
         runtime: what it runs on.
@@ -35,6 +37,7 @@ class Engine(ABC):
 
     config: PreTrainedConfig
     inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
     directory: Path
     file: Path
     runtime: Runtime
@@ -58,15 +61,14 @@ class Engine(ABC):
         check_tensors(tensors, self.inputs, self.config)
         return self.run({name: tensors[name].long() for name in self.inputs})
 
-    def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits in fp32 of a model whose head has them, as `logits_of` gives them, from int64 arrays.
+    def output(self, name: str, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """One output of the model in fp32, such as `logits`, which `logits_of` gives, from int64 arrays.
 
         Raises:
             InvalidInput: as `__call__`.
         """
-        found: numpy.ndarray = logits_of(
-            self(**{name: torch.from_numpy(array) for name, array in arrays.items()})
-        ).numpy()
+        output = self(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        found: numpy.ndarray = (logits_of(output) if name == "logits" else output[name]).numpy()
         return found
 
     def forward(self, **tensors: torch.Tensor) -> ModelOutput:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy
 
 # The token ids of a text, with what belongs to them, by the name of the tensor. Rows for a tagger have the characters of each token too,
-# as `OFFSETS`, and rows of questions also which of the two texts it is of, as `SEQUENCES`; their windows have what `question_rows` gives them.
+# as `OFFSETS`; windows of questions' contexts have what `question_rows` gives them.
 Ids = Mapping[str, Any]
 
 
-OFFSETS, SEQUENCES = "offsets", "sequences"
+OFFSETS = "offsets"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The config of a classifier of texts or of their words, read without transformers where config.json says everything itself.
+"""The config of a classifier of texts or of their words, or of an encoder, read without transformers where config.json says everything itself.
 
 A process that serves an ONNX graph needs no more of it, and importing transformers takes longer than all else that such a process does.
 """
@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..heads import gives_labels, is_bare_encoder
+
 # Models without token types, whose configs say nothing of them.
 _WITHOUT_TYPES = {"distilbert", "mpnet"}
-_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
 
 @dataclass(frozen=True)
 class PlainConfig:
-    """What serving asks of a config, under the names that transformers' configs have for it."""
+    """What serving asks of a config, under the names that transformers' configs have for it; `hidden_size` of encoders alone."""
 
     model_type: str
     architectures: list[str]
@@ -29,6 +30,8 @@ class PlainConfig:
     type_vocab_size: int
     max_position_embeddings: int
     pad_token_id: int | None
+    hidden_size: int | None
+    matryoshka_dims: list[int] | None
 
     @property
     def num_labels(self) -> int:
@@ -36,7 +39,7 @@ class PlainConfig:
 
 
 def read_plain_config(directory: Path) -> PlainConfig | None:
-    """The config of a classifier; None where transformers must read it, or say what is wrong with it."""
+    """The config of a classifier or of an encoder; None where transformers must read it, or say what is wrong with it."""
     try:
         said = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         # What transformers leaves out of config.json.
@@ -55,6 +58,8 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
             type_vocab_size=types,
             max_position_embeddings=said["max_position_embeddings"],
             pad_token_id=said["pad_token_id"],
+            hidden_size=said.get("hidden_size", said.get("dim")),
+            matryoshka_dims=said.get("matryoshka_dims"),
         )
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
         return None
@@ -62,21 +67,26 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
 
 
 def _is_sound(config: PlainConfig) -> bool:
-    counts = (config.vocab_size, config.max_position_embeddings)
     pad = config.pad_token_id
     return (
         isinstance(config.model_type, str)
         and isinstance(config.architectures, list)
         and len(config.architectures) == 1
-        and str(config.architectures[0]).endswith(_HEADS)
+        and (gives_labels(config) or is_bare_encoder(config))
         and sorted(config.id2label) == list(range(len(config.id2label)))
         and len(config.id2label) > 0
         and all(isinstance(name, str) for name in config.id2label.values())
         and config.problem_type in (None, *_PROBLEMS)
-        and all(type(count) is int and count > 0 for count in counts)
+        and all(type(count) is int and count > 0 for count in _counts(config))
         and type(config.type_vocab_size) is int
         and (pad is None or (type(pad) is int and 0 <= pad < config.vocab_size))
     )
+
+
+def _counts(config: PlainConfig) -> list[int | None]:
+    """The numbers of a config that must be above 0."""
+    counts = [config.vocab_size, config.max_position_embeddings]
+    return [*counts, config.hidden_size] if is_bare_encoder(config) else [*counts]
 
 
 def _names_agree(config: PlainConfig, said: dict[str, Any]) -> bool:

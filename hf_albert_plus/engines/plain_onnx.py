@@ -1,4 +1,4 @@
-"""The engine of a classifier's graph for processes that only serve: onnxruntime and numpy, without torch."""
+"""The engine of the graph of a classifier or of an encoder of texts for processes that only serve: onnxruntime and numpy, without torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,19 +6,23 @@ from typing import Any
 
 import numpy
 
-from ..heads import SPAN_LOGITS, is_answerer
+from ..heads import SPAN_LOGITS, is_answerer, is_bare_encoder
 from .artefacts import Runtime
 from .input_checks import check_graph
 from .onnx_session import LAYERS, THRESHOLD, open_graph
 from .plain_config import PlainConfig, read_plain_config
 from .span_answers import side_by_side
 
+_OF_CLASSIFIERS = ("logits",)
+_OF_ENCODERS = ("last_hidden_state", "pooler_output", "sentence_embedding")
+
 
 class PlainOnnx:
-    """A session on the graph of a classifier of texts, arrays in and logits out.
+    """A session on the graph of a classifier or of an encoder of texts, arrays in and logits or vectors out.
 
     Attributes:
         inputs: names of the tensors that it reads.
+        outputs: names of what it gives.
         file: the graph.
     """
 
@@ -34,15 +38,16 @@ class PlainOnnx:
         """
         self.runtime, self.config, self.file = runtime, config, directory / runtime.file
         self.session = open_graph(self.file, runtime, threads=threads)
-        self.inputs = _names(self.session.get_inputs())
-        self.outputs = list(SPAN_LOGITS) if is_answerer(config) else ["logits"]  # type: ignore[arg-type]
-        check_graph(self.file, self.inputs, _names(self.session.get_outputs()), config, known=self.outputs)
+        self.inputs, self.outputs = _names(self.session.get_inputs()), _names(self.session.get_outputs())
+        known = _OF_ENCODERS if is_bare_encoder(config) else SPAN_LOGITS if is_answerer(config) else _OF_CLASSIFIERS
+        check_graph(self.file, self.inputs, self.outputs, config, known=known)
 
-    def logits(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[batch, labels]`, `[batch, sequence, labels]` of a tagger, or `[batch, sequence, 2]` of start and end, in fp32 of int64 arrays
-        `[batch, sequence]`, which are taken for sound."""
-        logits = side_by_side(self.session.run(self.outputs, {name: arrays[name] for name in self.inputs}))
-        found: numpy.ndarray = logits.astype(numpy.float32, copy=False)
+    def output(self, name: str, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """One output in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound: `logits` `[batch, labels]`, `[batch, sequence, labels]` of a
+        tagger, or `[batch, sequence, 2]` of start and end; or `sentence_embedding` `[batch, hidden]`."""
+        names = SPAN_LOGITS if name == "logits" and is_answerer(self.config) else (name,)
+        values = side_by_side(self.session.run(names, {name: arrays[name] for name in self.inputs}))
+        found: numpy.ndarray = values.astype(numpy.float32, copy=False)
         return found
 
 

@@ -7,33 +7,29 @@ from typing import Any
 import numpy
 
 from ..errors import InvalidInput
-from ..tasks.question_windows import MOST_WINDOWS, question_rows, window_count
-from .padding import OFFSETS, SEQUENCES, Ids
+from ..tasks.question_windows import MOST_CONTEXT_WINDOWS, question_rows, window_count
+from .padding import OFFSETS, Ids
 from .span_answers import best_span
 from .text_answers import AnswerRule, Text, TextAnswers
-from .text_tokens import characters_read
+from .text_tokens import SEQUENCES, Encoded, characters_read
 
 
 def context_characters(max_length: int) -> int:
     """Characters of a context that its windows can have."""
-    return characters_read(max_length) * MOST_WINDOWS
+    return characters_read(max_length) * MOST_CONTEXT_WINDOWS
 
 
-@dataclass(frozen=True)
-class AskedQuestions:
-    """Questions as rows of token ids.
+@dataclass(frozen=True, kw_only=True)
+class AskedQuestions(Encoded):
+    """Questions as rows of token ids, the windows of one's context after the other's.
 
     Attributes:
-        rows: the windows of all questions, one question's after the other's.
         places: which of the rows are each question's.
         windows: that each context has, whether they are read or not.
-        truncated: of which contexts some are not read.
     """
 
-    rows: list[Ids]
     places: list[range]
     windows: list[int]
-    truncated: list[bool]
 
     @property
     def lengths(self) -> list[int]:
@@ -45,9 +41,7 @@ class AskedQuestions:
         spans = [
             best_span(self.rows[part.start : part.stop], logits[part.start : part.stop], rule) for part in self.places
         ]
-        lengths = self.lengths
-        tokens = [sum(lengths[part.start : part.stop]) for part in self.places]
-        return TextAnswers([], tokens, self.truncated, spans=spans)
+        return TextAnswers([], self.tokens, self.truncated, spans=spans)
 
 
 def asked(
@@ -80,7 +74,9 @@ def asked(
         rows += found
         counts.append(count)
         truncated.append(count > len(found) or len(context) < len(pairs[number][1]))
-    return AskedQuestions(rows, places, counts, truncated)
+    lengths = [len(row["input_ids"]) for row in rows]
+    tokens = [sum(lengths[part.start : part.stop]) for part in places]
+    return AskedQuestions(rows, tokens, truncated, places=places, windows=counts)
 
 
 def _checked(text: Text, place: int) -> tuple[str, str]:

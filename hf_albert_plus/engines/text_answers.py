@@ -1,6 +1,6 @@
-"""What a classifier of texts takes and gives: texts, the facts that a caller may know of it, logits, and the answers that they are.
+"""What a model of texts takes and gives: texts, the facts that a caller may know of it, logits or vectors, and the answers that they are.
 
-n texts, C labels.
+n texts, C labels, H numbers of a vector.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,14 @@ import numpy
 from typing_extensions import TypedDict
 
 from ..errors import InvalidInput
+from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import TagScheme
 from ..tasks.word_pieces import Span
 
 # The problem type of a model that gives each token a label; transformers has no name for it.
 TAGGING = "token_classification"
 # That of a model whose answers are spans of a question's context.
-ANSWERING = "question_answering"
+QUESTION_ANSWERING = "question_answering"
 # Tokens of an answer, where a config does not say (the script of Devlin et al. 2019).
 LONGEST_ANSWER = 30
 # A text, or a pair of them that are read together.
@@ -81,7 +82,7 @@ class AnswerRule:
     @property
     def has_spans(self) -> bool:
         """Whether the answer to a question is a span of its context."""
-        return self.problem_type == ANSWERING
+        return self.problem_type == QUESTION_ANSWERING
 
     @property
     def has_logits_of_tokens(self) -> bool:
@@ -91,7 +92,7 @@ class AnswerRule:
     @property
     def decides(self) -> bool:
         """Whether labels are given at all: a regression gives none, and neither do spans."""
-        return self.problem_type not in ("regression", ANSWERING)
+        return self.problem_type not in ("regression", QUESTION_ANSWERING)
 
     def threshold_of(self, asked: float | None) -> float | None:
         """The threshold of no answer that holds for a request: its own, or the model's; None of a model that always answers.
@@ -156,20 +157,60 @@ class AnswerRule:
         return [{"label": self.labels[place], "score": float(scores[place])} for place in places]
 
 
-@dataclass(frozen=True)
-class ClassifierFacts:
-    """What a caller may know of a classifier.
+@dataclass(frozen=True, kw_only=True)
+class _CommonFacts:
+    """What a caller may know of a model of texts, whatever it gives.
 
     Attributes:
-        rule: how its logits become answers.
         inputs: names of the tensors that it reads.
-        max_length: tokens of a text that it takes.
+        max_length: tokens of a text that it takes, or of each of its windows.
+        long: what happens to longer texts.
     """
 
-    rule: AnswerRule
     inputs: tuple[str, ...]
     max_length: int
     runtime: str
+    long: LongTexts = CUT
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether two texts may be read together."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFacts(_CommonFacts):
+    """What a caller may know of a classifier of texts or of their words.
+
+    Attributes:
+        rule: how its logits become answers.
+    """
+
+    rule: AnswerRule
+
+    @property
+    def reads_pairs(self) -> bool:
+        return not self.rule.is_by_token
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderFacts(_CommonFacts):
+    """What a caller may know of an encoder that gives vectors of texts.
+
+    Attributes:
+        dimension: numbers of a vector, H.
+        prefixes: widths below it at which the first numbers of a vector are one as well, in rising order; empty of a model that was not
+            trained for them.
+        is_normalized: whether its vectors are of length 1.
+    """
+
+    dimension: int
+    prefixes: tuple[int, ...] = ()
+    is_normalized: bool = False
+
+
+# Of a model of any kind.
+ModelFacts = ClassifierFacts | EncoderFacts
 
 
 @dataclass(frozen=True)
@@ -198,17 +239,17 @@ class AnswerSpan:
 
 @dataclass(frozen=True)
 class TextAnswers:
-    """What a classifier says of texts, in their order.
+    """What a model says of texts, in their order.
 
     Attributes:
-        logits: `[n, C]`, fp32; of a tagger a list of `[tokens, C]`.
-        tokens: how many each text was computed with.
-        truncated: which texts were cut.
+        values: logits `[n, C]` of a classifier, fp32; of a tagger a list of `[tokens, C]`; of an encoder vectors `[n, H]`.
+        tokens: how many each text was computed with, in all of its windows.
+        truncated: of which texts something was left out.
         offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
         spans: of questions in words, the best span of each one's context; there are no logits then.
     """
 
-    logits: Any
+    values: Any
     tokens: list[int]
     truncated: list[bool]
     offsets: Sequence[Sequence[Span]] = ()

@@ -1,81 +1,37 @@
-"""A model of texts, of their words, or of questions, as serving and batch scoring use it: an engine with its tokenizer, texts in, answers out.
+"""A model of texts, of their words, or of questions, as serving and batch scoring use it: texts in, labels, tags and answers out."""
 
-Where a directory says everything itself and its engine is onnxruntime, neither torch nor transformers is imported.
-"""
-
-import math
-import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
-from ..errors import InvalidInput, first_line, need
+from ..errors import InvalidInput
+from ..tasks.joined_answers import text_logits, text_numbers, token_values
 from ..tasks.word_pieces import joined
-from .artefacts import Runtime, get_runtime
-from .batch_plans import TOKEN_BUDGET, token_batches
-from .classifier_config import answer_rule_of, length_taken
+from .classifier_config import answer_rule_of, check_gives_labels, classifier_length, long_texts_of
 from .padding import OFFSETS, Ids
-from .plain_onnx import PlainOnnx, open_plain
 from .questions import AskedQuestions, asked, context_characters
-from .runtime_files import check_hashes, engine_file
 from .text_answers import AnswerRule, AnswerSpan, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
-from .text_tokens import Encoded, characters_read, open_text_tokens
+from .text_model import TextModel
+from .text_tokens import Encoded
 from .text_words import TaggedText, tagged_texts, words_of
 
-if TYPE_CHECKING:
-    from .engine import Engine
 
-_WARM_LENGTHS = (8, 32, 128)
-_TIMED_LENGTHS, _TIMED_CALLS = (8, 64), 5
+class TextClassifier(TextModel):
+    """An engine of a classifier with its tokenizer: an array of logits for each text, `[labels]`, or `[tokens, labels]` of a tagger
+    or of spans."""
 
-
-class TextClassifier:
-    """An engine of a classifier with its tokenizer.
-
-    Attributes:
-        facts: what a caller may know of it.
-        streams: batches that the engine computes at a time.
-        characters: how many of a text are read.
-    """
-
-    def __init__(self, directory: str | Path, runtime: str, *, cores: int, max_length: int | None, verify: bool = True):
-        """Opens a model directory.
-
-        Args:
-            cores: that it may use.
-            max_length: tokens of a text, None for the model's positions.
-            verify: compare its files with the hashes in its record.
-
-        Raises:
-            InvalidInput: no such engine, no classifier, or one with fewer positions than `max_length`.
-        """
-        directory, chosen = Path(directory), get_runtime(runtime)
-        engine_file(directory, runtime)
-        if verify:
-            check_hashes(directory, chosen)
-        shares = chosen.share(cores)
-        self.streams = shares.streams
-        self.engine = _open_engine(directory, chosen, threads=shares.threads)
-        config: Any = self.engine.config
-        self.facts = ClassifierFacts(
-            rule=_rule(directory, config),
-            inputs=self.engine.inputs,
-            max_length=length_taken(config, directory, max_length=max_length),
-            runtime=runtime,
-        )
-        read = context_characters if self.facts.rule.has_spans else characters_read
-        self.characters = read(self.facts.max_length)
-        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length)
+    output = plural = "logits"
+    facts: ClassifierFacts
 
     def classify(self, texts: Sequence[Text], *, top_k: TopK = "given") -> list[list[LabelScore]]:
         """The labels of each text with their scores, the highest first, as transformers' pipeline gives them.
 
         Args:
-            texts: a text each, or a pair of them; what is too long is cut.
+            texts: a text each, or a pair of them; what is too long is cut, or read in windows, as the model was
+                trained.
             top_k: `"given"` for the best label of a text, for every label that reaches its threshold (possibly none) where there may be
                 several, and for the value of a regression; a number for so many labels, the best; None for all.
 
@@ -90,14 +46,15 @@ class TextClassifier:
             raise InvalidInput("top_k must be at least 1", got=top_k, repair="use 1, or None for all labels")
         if not texts:
             return []
-        scores = self.facts.rule.scores(self.answer(texts).logits)
+        scores = self.facts.rule.scores(self.answer(texts).values)
         return [self.facts.rule.answer(row, top_k=top_k) for row in scores]
 
     def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TaggedText]:
         """The tags of each text's words, and the entities that they are.
 
         Args:
-            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut.
+            texts: a text each, whose words are found (see `words_of`), or its words; what is too long is cut, or read
+                in windows, as the model was trained.
 
         Raises:
             InvalidInput: a model that tags no words.
@@ -132,135 +89,59 @@ class TextClassifier:
         spans = self.answer(questions).spans if questions else ()
         return [span if span.is_given(limit) else None for span in spans]
 
-    def answer(self, texts: Sequence[Text], *, token_budget: int = TOKEN_BUDGET) -> TextAnswers:
-        """What the model says of at least one text, computed in batches of similar lengths.
-
-        Args:
-            token_budget: tokens a batch, padding included.
-        """
-        if self.facts.rule.has_spans:
-            questions = self.asked(texts)
-            return questions.answers(self._logits_of(questions.rows, token_budget), self.facts.rule)
-        encoded = self.encode(texts)
-        return self.answers_of(encoded.rows, self._logits_of(encoded.rows, token_budget), encoded.truncated)
-
-    def _logits_of(self, rows: Sequence[Ids], token_budget: int) -> list[Any]:
-        """The logits of each row."""
-        batches = token_batches([len(row["input_ids"]) for row in rows], budget=token_budget)
-        logits: list[Any] = [None] * len(rows)
-
-        def compute(batch: list[int]) -> None:
-            chosen = [rows[place] for place in batch]
-            for place, of_row in zip(batch, self.each(chosen, self.logits(chosen)), strict=True):
-                logits[place] = of_row
-
-        with ThreadPoolExecutor(max_workers=self.streams) as pool:
-            for future in [pool.submit(compute, batch) for batch in batches]:
-                future.result()
-        return logits
-
-    def answers_of(self, rows: Sequence[Ids], logits: list[numpy.ndarray], truncated: list[bool]) -> TextAnswers:
-        """What is said of rows, of the logits of each."""
-        lengths = [len(row["input_ids"]) for row in rows]
-        if not self.facts.rule.has_logits_of_tokens:
-            return TextAnswers(numpy.stack(logits), lengths, truncated)
-        return TextAnswers(logits, lengths, truncated, [row[OFFSETS] for row in rows if OFFSETS in row])
-
-    def each(self, rows: Sequence[Ids], logits: numpy.ndarray) -> list[numpy.ndarray]:
-        """The logits of each of some rows, of a tagger or of spans those of its tokens, without what stands at padding."""
-        if not self.facts.rule.has_logits_of_tokens:
-            return list(logits)
-        return self.tokens.padding.unpadded(logits, [len(row["input_ids"]) for row in rows])
-
-    def logits(self, rows: Sequence[Ids]) -> numpy.ndarray:
-        """Logits `[rows, labels]` of rows of token ids, or `[rows, longest, labels]` of a tagger or of spans, fp32, as the engine gives them."""
-        return self.engine.logits(self.tokens.padding.pad(rows, self.facts.inputs))
-
-    def compute(self, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Logits `[rows, labels]`, or `[rows, tokens, labels]` of a tagger or of spans, of a model that was not tried before.
-
-        Raises:
-            InvalidInput: the engine fails, or its logits are no finite number for each label of each row.
-        """
-        rows, tokens = arrays["input_ids"].shape
-        file, labels = self.engine.file, len(self.facts.rule.labels)
-        repair = "check that it belongs to the config beside it, or make it again"
-        try:
-            logits = self.engine.logits(arrays)
-        except InvalidInput:
-            raise
-        except Exception as error:  # each runtime raises classes of its own, none of them public
-            rule = f"{file} must compute what has {tokens} tokens"
-            raise InvalidInput(rule, got=first_line(error), repair=repair) from error
-        by_token = (tokens,) if self.facts.rule.has_logits_of_tokens else ()
-        if logits.shape != (rows, *by_token, labels):
-            raise InvalidInput(
-                f"{file} must give {labels} logits for a {'token' if by_token else 'text'}, one for each label of its config",
-                got=f"shape {list(logits.shape)} for {rows} texts",
-                repair=repair,
-            )
-        if not numpy.isfinite(logits).all():
-            raise InvalidInput(
-                f"{file} must give finite logits",
-                got=f"{logits[~numpy.isfinite(logits)][0]} for {tokens} tokens",
-                repair="check that the weights it was made from are finite, and make it again",
-            )
-        return logits
-
-    def warm_up(self) -> None:
-        """Computes rows of several lengths, from the first token of the vocabulary to the last.
-
-        Raises:
-            InvalidInput: the engine fails, or its logits are no finite number for each label.
-        """
-        for length in _WARM_LENGTHS:
-            self.compute(self._made_up(rows=2, length=length))
-
-    def call_tokens(self) -> float:
-        """Tokens that take as long as a call of the engine does by itself, by the time of two lengths: a few on a processor in int8, hundreds
-        where a call must reach a GPU. To be asked once it is warm."""
-        short, long = (self._made_up(rows=1, length=length) for length in _TIMED_LENGTHS)
-        token_s = (self._seconds(long) - self._seconds(short)) / max(
-            1, long["input_ids"].size - short["input_ids"].size
-        )
-        if token_s <= 0:
-            return math.inf
-        return max(0.0, self._seconds(short) / token_s - short["input_ids"].size)
-
-    def _seconds(self, arrays: Mapping[str, numpy.ndarray]) -> float:
-        """Of the fastest of a few calls."""
-        times = []
-        for _ in range(_TIMED_CALLS):
-            start = time.perf_counter()
-            self.engine.logits(arrays)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    def _made_up(self, *, rows: int, length: int) -> dict[str, numpy.ndarray]:
-        """Rows without padding, from the first token of the vocabulary to the last."""
-        wanted, last = min(length, self.facts.max_length), self.engine.config.vocab_size - 1
-        ids = numpy.tile(numpy.linspace(0, last, wanted).astype(numpy.int64), (rows, 1))
-        values = {"input_ids": ids, "attention_mask": numpy.ones_like(ids)}
-        return {name: values.get(name, numpy.zeros_like(ids)) for name in self.facts.inputs}
-
-    def encode(self, texts: Sequence[Text]) -> Encoded:
-        """Tokenises, and cuts what is too long."""
-        return self.tokens.encode(texts, longest=self.facts.max_length)
+    def tokenise(self, texts: Sequence[Text]) -> Encoded:
+        """Tokenises, and cuts what is too long, or makes windows of it; of questions, see `asked`."""
+        return self.asked(texts) if self.facts.rule.has_spans else super().tokenise(texts)
 
     def asked(self, texts: Sequence[Text]) -> AskedQuestions:
         """Tokenises questions with their contexts, and cuts these into windows (see `asked` of `questions`)."""
         return asked(texts, whole=self.tokens.whole, inputs=self.facts.inputs, max_length=self.facts.max_length)
 
+    def answers_of(self, encoded: Encoded, values: list[numpy.ndarray]) -> TextAnswers:
+        """What is said of texts, by the logits of each of their rows; those of windows are joined."""
+        rule, rows = self.facts.rule, encoded.answering
+        if isinstance(encoded, AskedQuestions):
+            return encoded.answers(values, rule)
+        if rows is None and not rule.has_logits_of_tokens:
+            return super().answers_of(encoded, values)
+        tokens = [len(row["input_ids"]) for row in encoded.rows]
+        offsets = [row[OFFSETS] for row in encoded.rows if OFFSETS in row]
+        if rows is None:
+            return TextAnswers(values, tokens, encoded.truncated, offsets)
+        texts = text_numbers(rows)
+        tokens = numpy.bincount(texts, weights=tokens).astype(int).tolist()
+        if not rule.is_by_token:
+            joined_NC = text_logits(numpy.stack(values), texts, has_several=rule.has_several)
+            return TextAnswers(joined_NC, tokens, encoded.truncated)
+        joined_TSC = [numpy.stack(of_text) for of_text in token_values(values, rows)]
+        return TextAnswers(joined_TSC, tokens, encoded.truncated, token_values(offsets, rows))
 
-def _open_engine(directory: Path, runtime: Runtime, *, threads: int) -> "Engine | PlainOnnx":
-    """The engine of a directory whose files are there, without torch where it can be."""
-    plain = open_plain(directory, runtime, threads=threads)
-    if plain is not None:
-        return plain
-    need("torch", extra="cpu")
-    from .engine import Engine
+    def each(self, rows: Sequence[Ids], values: numpy.ndarray) -> list[numpy.ndarray]:
+        """The logits of each of some rows, of a tagger or of spans those of its tokens, without what stands at padding."""
+        if not self.facts.rule.has_logits_of_tokens:
+            return list(values)
+        return self.tokens.padding.unpadded(values, [len(row["input_ids"]) for row in rows])
 
-    return Engine.load(directory, runtime.name, threads=threads, verify=False)
+    def _read_facts(self, directory: Path, *, max_length: int | None) -> ClassifierFacts:
+        config: Any = self.engine.config
+        check_gives_labels(config, directory)
+        return ClassifierFacts(
+            rule=_rule(directory, config),
+            max_length=classifier_length(config, directory, max_length=max_length),
+            long=long_texts_of(directory),
+            **self._common_facts(),
+        )
+
+    def _characters_read(self) -> int | None:
+        return context_characters(self.facts.max_length) if self.facts.rule.has_spans else super()._characters_read()
+
+    def _shape_of_one(self, tokens: int) -> tuple[int, ...]:
+        labels = len(self.facts.rule.labels)
+        return (tokens, labels) if self.facts.rule.has_logits_of_tokens else (labels,)
+
+    def _counted(self) -> str:
+        of_what = "token" if self.facts.rule.has_logits_of_tokens else "text"
+        return f"{len(self.facts.rule.labels)} logits for a {of_what}, one for each label of its config"
 
 
 def _rule(directory: Path, config: Any) -> AnswerRule:

@@ -4,48 +4,38 @@ That library's own onnx and openvino backends go through optimum releases that a
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy
-import torch
 
 from ..errors import InvalidInput
+from ..heads import is_bare_encoder
 from ..machine import physical_cores
-from ..model_inputs import longest_input
-from ..records.progress import track
-from .artefacts import get_runtime
-from .batch_plans import TOKEN_BUDGET, token_batches
-from .engine import Engine
-from .text_answers import Text
-from .text_tokens import open_text_tokens
+from .artefacts import Runtime
+from .batch_plans import TOKEN_BUDGET
+from .sentence_files import read_form, sentence_length
+from .text_answers import EncoderFacts
+from .text_model import TextModel
+from .vector_prefixes import prefixes_of, unit_vectors
+
+if TYPE_CHECKING:
+    import torch
 
 VECTORS = "sentence_embedding"
 
 
-@dataclass(frozen=True)
-class TextVectors:
-    """Vectors of texts, in their order.
-
-    Attributes:
-        vectors: fp32, `[texts, hidden]`.
-        tokens: that each text has, after cutting.
-        truncated: which were cut.
-    """
-
-    vectors: numpy.ndarray
-    tokens: list[int]
-    truncated: list[bool]
-
-
-class TextEncoder:
-    """An engine of an encoder with its tokenizer: texts in, vectors out, as the graph of `albert-plus export --pooling` makes them.
+class TextEncoder(TextModel):
+    """An engine of an encoder with its tokenizer: texts in, vectors out, as the graph of `albert-plus export --pooling` makes them, or as
+    torch does where the files of a sentence encoder say what its texts are read by.
 
     Attributes:
         engine: what computes.
         max_seq_length: tokens of a text that are read; the rest is cut.
     """
+
+    output, plural = VECTORS, "vectors"
+    facts: EncoderFacts
 
     def __init__(
         self,
@@ -54,38 +44,24 @@ class TextEncoder:
         *,
         cores: int | None = None,
         max_length: int | None = None,
+        verify: bool = True,
     ):
         """Opens a model directory.
 
         Args:
             cores: that it may use, the physical ones by default.
-            max_length: tokens of a text, None for the model's positions.
+            max_length: tokens of a text; None for as many as the files of a sentence encoder say, else the model's positions.
+            verify: compare its files with the hashes in its record.
 
         Raises:
             InvalidInput: no such engine, one that gives no vectors, or one with fewer positions than `max_length`.
         """
-        directory, shares = Path(directory), get_runtime(runtime).share(cores or physical_cores())
-        self.streams = shares.streams
-        self.engine = Engine.load(directory, runtime, threads=shares.threads)
-        if VECTORS not in getattr(self.engine, "outputs", ()):
-            raise InvalidInput(
-                "texts are encoded by a graph that gives their vectors",
-                got=f"{directory}:{runtime} without {VECTORS}",
-                repair="export the encoder with them: albert-plus export DIR --pooling mean --normalize --to onnx-int8",
-            )
-        longest = longest_input(self.engine.config)
-        if max_length is not None and not 1 <= max_length <= longest:
-            raise InvalidInput(
-                f"--max-length must be from 1 to the {longest} positions of {directory}",
-                got=max_length,
-                repair=f"use --max-length {longest}",
-            )
-        self.max_seq_length = max_length or longest
-        self._tokens = open_text_tokens(directory, self.engine.config, longest=self.max_seq_length)
+        super().__init__(directory, runtime, cores=cores or physical_cores(), max_length=max_length, verify=verify)
+        self.max_seq_length = self.facts.max_length
 
     def get_sentence_embedding_dimension(self) -> int:
         """Numbers of a vector."""
-        return int(self.engine.config.hidden_size)
+        return self.facts.dimension
 
     def encode(
         self,
@@ -112,52 +88,67 @@ class TextEncoder:
         """
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
         shown = "encode" if show_progress_bar else None
-        answers = self.answer(texts, batch_size=batch_size, token_budget=token_budget, description=shown)
-        vectors_BH = torch.from_numpy(answers.vectors)
+        vectors_BH = numpy.empty((0, self.facts.dimension), dtype=numpy.float32)
+        if texts:
+            answers = self.answer(texts, batch_size=batch_size, token_budget=token_budget, description=shown)
+            vectors_BH = answers.values
         if normalize_embeddings:
-            vectors_BH = torch.nn.functional.normalize(vectors_BH, dim=-1)
-        given = vectors_BH[0] if isinstance(sentences, str) else vectors_BH
-        return given.numpy() if convert_to_numpy and not convert_to_tensor else given
+            vectors_BH = unit_vectors(vectors_BH)
+        given: numpy.ndarray = vectors_BH[0] if isinstance(sentences, str) else vectors_BH
+        if convert_to_numpy and not convert_to_tensor:
+            return given
+        import torch
 
-    def answer(
-        self,
-        texts: Sequence[Text],
-        *,
-        batch_size: int | None = None,
-        token_budget: int = TOKEN_BUDGET,
-        description: str | None = None,
-    ) -> TextVectors:
-        """Vectors of texts, with what was read of each.
-
-        Args:
-            batch_size: texts a batch at most.
-            token_budget: tokens a batch, padding included.
-            description: of the bar; None for none.
-        """
-        encoded = self._tokens.encode(texts, longest=self.max_seq_length)
-        lengths = [len(row["input_ids"]) for row in encoded.rows]
-        most = batch_size or max(1, len(texts))
-        batches = [
-            batch[start : start + most]
-            for batch in token_batches(lengths, budget=token_budget)
-            for start in range(0, len(batch), most)
-        ]
-        vectors = numpy.empty((len(texts), self.get_sentence_embedding_dimension()), dtype=numpy.float32)
-
-        def compute(batch: list[int]) -> None:
-            arrays = self._tokens.padding.pad([encoded.rows[place] for place in batch], self.engine.inputs)
-            answer = self.engine(**{name: torch.from_numpy(array) for name, array in arrays.items()})
-            vectors[batch] = answer[VECTORS].numpy()
-
-        with ThreadPoolExecutor(max_workers=self.streams) as pool:
-            for _ in track(pool.map(compute, batches), total=len(batches), description=description):
-                pass
-        return TextVectors(vectors, lengths, encoded.truncated)
+        return torch.from_numpy(given)
 
     # Prompts for queries and documents are none of these models'.
     encode_query = encode_document = encode
 
-    def similarity(self, some: "numpy.ndarray | torch.Tensor", others: "numpy.ndarray | torch.Tensor") -> torch.Tensor:
+    def similarity(
+        self, some: "numpy.ndarray | torch.Tensor", others: "numpy.ndarray | torch.Tensor"
+    ) -> "torch.Tensor":
         """Cosines of vectors, `[n, hidden]` and `[m, hidden]` -> `[n, m]`."""
+        import torch
+
         one, other = (torch.nn.functional.normalize(torch.as_tensor(each).float(), dim=-1) for each in (some, others))
         return one @ other.T
+
+    def _read_facts(self, directory: Path, *, max_length: int | None) -> EncoderFacts:
+        if VECTORS not in self.engine.outputs:
+            raise no_vectors(directory, self.engine.runtime.name)
+        config: Any = self.engine.config
+        form = read_form(directory)
+        return EncoderFacts(
+            dimension=int(config.hidden_size),
+            prefixes=prefixes_of(config),
+            is_normalized=form is not None and form.normalize,
+            max_length=sentence_length(config, directory, max_length=max_length),
+            **self._common_facts(),
+        )
+
+    def _shape_of_one(self, tokens: int) -> tuple[int, ...]:
+        return (self.facts.dimension,)
+
+    def _counted(self) -> str:
+        return f"a vector of {self.facts.dimension} numbers for a text, the hidden_size of its config"
+
+
+def check_encoder(config: Any, directory: Path, runtime: Runtime) -> None:
+    """Refuses a model that cannot give vectors, as far as its directory tells before anything is opened.
+
+    Raises:
+        InvalidInput: a model with a head; in torch, an encoder whose files do not say what its texts are read by; or prefixes that cannot
+            be.
+    """
+    if not is_bare_encoder(config) or (runtime.artefact is None and read_form(directory) is None):
+        raise no_vectors(directory, runtime.name)
+    prefixes_of(config)
+
+
+def no_vectors(directory: Path, runtime: str) -> InvalidInput:
+    """What is wrong with a model that gives no vectors."""
+    return InvalidInput(
+        "texts are encoded by a graph that gives their vectors",
+        got=f"{directory}:{runtime} without {VECTORS}",
+        repair="export the encoder with them: albert-plus export DIR --pooling mean --normalize --to onnx-int8",
+    )

@@ -4,7 +4,7 @@ Importing transformers takes seconds, and a process that only serves has no othe
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -13,7 +13,9 @@ from typing import Any
 from ..errors import need
 from ..heads import is_answerer, is_tagger
 from ..model_inputs import input_names
-from .padding import OFFSETS, SEQUENCES, Ids, Padding
+from ..tasks.long_texts import CUT, MOST_WINDOWS, LongTexts, check_says_sequences, is_whole
+from ..tasks.windows import Answering
+from .padding import OFFSETS, Ids, Padding
 from .text_answers import Text
 
 # What tokenizer_config.json may ask of BERT's normaliser, and what tokenizer.json calls it.
@@ -24,11 +26,14 @@ _NORMALISER = {
 
 # More than any tokenizer makes one token of; what is beyond is refused or cut before it costs a tokenizer's time.
 _CHARACTERS_A_TOKEN = 64
+# Of each token of a row, the number of the text that it is of.
+SEQUENCES = "sequences"
 
 
-def characters_read(max_length: int) -> int:
-    """Characters of a text that could matter to so many tokens."""
-    return _CHARACTERS_A_TOKEN * max_length
+def characters_read(max_length: int, long: LongTexts = CUT) -> int:
+    """Characters of a text that could matter to so many tokens, or to so many of each of its windows; where its beginning and its end are
+    read, of either."""
+    return _CHARACTERS_A_TOKEN * max_length * (MOST_WINDOWS if long.has_windows else 1)
 
 
 @dataclass(frozen=True)
@@ -36,14 +41,16 @@ class Encoded:
     """Token ids of texts, in their order.
 
     Attributes:
-        rows: no longer than the model takes.
+        rows: no longer than the model takes. A text that is read in windows has a row for each.
         tokens: that each text has; of one with far too many characters, those that were read.
-        truncated: which were cut.
+        truncated: of which texts something was left out.
+        answering: of each row, the text and the tokens that it answers for; None where each text has one row.
     """
 
     rows: list[Ids]
     tokens: list[int]
     truncated: list[bool]
+    answering: list[Answering] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,12 +67,15 @@ class TextTokens:
     whole: Callable[[Sequence[Text]], list[Ids]]
     cut: Callable[[Sequence[Text]], list[Ids]]
 
-    def encode(self, texts: Sequence[Text], *, longest: int) -> Encoded:
-        """Tokenises, and cuts what is too long.
+    def encode(self, texts: Sequence[Text], *, longest: int, long: LongTexts = CUT) -> Encoded:
+        """Tokenises, and cuts what is too long, or makes windows of it.
 
         Args:
-            longest: tokens of a text that the model takes, as it was opened for.
+            longest: tokens of a row that the model takes, as it was opened for.
+            long: what happens to longer texts, as it was opened for.
         """
+        if not long.is_cut:
+            return self._in_pieces(texts, longest=longest, long=long)
         shortened = [_shortened(text, characters_read(longest)) for text in texts]
         rows = self.whole(shortened)
         tokens = [len(row["input_ids"]) for row in rows]
@@ -79,6 +89,29 @@ class TextTokens:
         ]
         return Encoded(rows, tokens, truncated)
 
+    def _in_pieces(self, texts: Sequence[Text], *, longest: int, long: LongTexts) -> Encoded:
+        most = characters_read(longest, long)
+        ends = [] if long.has_windows else [_Ends.of(text, most) for text in texts]
+        shortened = [each.text for each in ends] or [_shortened(text, most) for text in texts]
+        whole = self.whole(shortened)
+        tokens = [len(row["input_ids"]) for row in whole]
+        pieces = [long.pieces(row[SEQUENCES], size=longest) for row in whole]
+        truncated = [
+            not is_whole(of_text, count) or text is not given
+            for of_text, count, text, given in zip(pieces, tokens, shortened, texts, strict=True)
+        ]
+        rows: list[Ids] = [
+            {name: piece.of(values) for name, values in row.items() if name != SEQUENCES}
+            for row, of_text in zip(whole, pieces, strict=True)
+            for piece in of_text
+        ]
+        if long.has_windows:
+            answering = [piece.answering(number) for number, of_text in enumerate(pieces) for piece in of_text]
+            return Encoded(rows, tokens, truncated, answering)
+        if rows and OFFSETS in rows[0]:
+            rows = [{**row, OFFSETS: each.offsets(row[OFFSETS])} for row, each in zip(rows, ends, strict=True)]
+        return Encoded(rows, tokens, truncated)
+
 
 def _shortened(text: Text, characters: int) -> Text:
     """A text, or each of a pair, with no more characters than could matter; the very same one where it has no more."""
@@ -87,20 +120,54 @@ def _shortened(text: Text, characters: int) -> Text:
     return text if max(map(len, text)) <= characters else (text[0][:characters], text[1][:characters])
 
 
-def open_text_tokens(directory: Path, config: Any, *, longest: int) -> TextTokens:
+@dataclass(frozen=True)
+class _Ends:
+    """The beginning and the end of a text, or of each of a pair, without a middle that could not matter; the very same one where it has
+    none.
+
+    Attributes:
+        head: characters of the beginning.
+        left_out: characters between it and the end, of a text alone.
+    """
+
+    text: Text
+    head: int
+    left_out: int
+
+    @classmethod
+    def of(cls, text: Text, characters: int) -> "_Ends":
+        """Those of so many characters each."""
+        if isinstance(text, str):
+            left_out = max(0, len(text) - 2 * characters)
+            return cls(text[:characters] + text[-characters:] if left_out else text, characters, left_out)
+        first, second = (cls.of(each, characters) for each in text)
+        is_whole = not first.left_out and not second.left_out
+        return cls(text if is_whole else (str(first.text), str(second.text)), characters, 0)
+
+    def offsets(self, of_tokens: Sequence[Any]) -> list[tuple[int, int]]:
+        """Characters of the ends as characters of the text."""
+        return [
+            (start + self.left_out, end + self.left_out) if start >= self.head else (start, end)
+            for start, end in of_tokens
+        ]
+
+
+def open_text_tokens(directory: Path, config: Any, *, longest: int, long: LongTexts = CUT) -> TextTokens:
     """The tokenizer of a model directory.
 
     Args:
         config: the model's, as transformers or `read_plain_config` read it.
-        longest: tokens of a text that the model takes.
+        longest: tokens of a row that the model takes.
+        long: what happens to longer texts.
 
     Raises:
-        InvalidInput: none, or one that does not fit to the model.
+        InvalidInput: none, or one that does not fit to the model or to the texts.
     """
-    return read_plain_tokens(directory, config, longest=longest) or _of_transformers(directory, config, longest=longest)
+    plain = read_plain_tokens(directory, config, longest=longest, long=long)
+    return plain or _of_transformers(directory, config, longest=longest, long=long)
 
 
-def read_plain_tokens(directory: Path, config: Any, *, longest: int) -> TextTokens | None:
+def read_plain_tokens(directory: Path, config: Any, *, longest: int, long: LongTexts = CUT) -> TextTokens | None:
     """The tokenizer of a model directory without transformers; None where transformers must read it, or say what is wrong with it."""
     from tokenizers import Tokenizer
 
@@ -123,28 +190,29 @@ def read_plain_tokens(directory: Path, config: Any, *, longest: int) -> TextToke
         return None
     if pad is None or not is_usable:
         return None
-    names, aside = input_names(config), _aside(config)
+    names, beside = input_names(config), _beside(config, long)
     return TextTokens(
         padding=Padding(side=str(said.get("padding_side", "right")), token=pad, token_type=said.get("pad_token_type_id", 0)),
-        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names, aside),
-        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names, aside),
+        whole=lambda texts: _rows(whole.encode_batch(list(texts)), names, beside),
+        cut=lambda texts: _rows(cut.encode_batch(list(texts)), names, beside),
     )  # fmt: skip
 
 
-def _aside(config: Any) -> tuple[str, ...]:
-    """What rows have beside what a model reads."""
+def _beside(config: Any, long: LongTexts) -> dict[str, str]:
+    """What rows have beside what the model reads -> what it is called in an encoding."""
     if is_answerer(config):
-        return OFFSETS, SEQUENCES
-    return (OFFSETS,) if is_tagger(config) else ()
+        return {OFFSETS: "offsets", SEQUENCES: "sequence_ids"}
+    offsets = {OFFSETS: "offsets"} if is_tagger(config) else {}
+    return offsets if long.is_cut else {**offsets, SEQUENCES: "sequence_ids"}
 
 
-def _rows(encodings: Sequence[Any], names: Sequence[str], aside: Sequence[str] = ()) -> list[Ids]:
-    if aside:
-        found: Sequence[dict[str, Any]] = [
-            {OFFSETS: one.offsets, SEQUENCES: one.sequence_ids if SEQUENCES in aside else None} for one in encodings
+def _rows(encodings: Sequence[Any], names: Sequence[str], beside: Mapping[str, str]) -> list[Ids]:
+    if beside:
+        bare = _rows(encodings, names, {})
+        return [
+            {**row, **{name: getattr(one, said) for name, said in beside.items()}}
+            for row, one in zip(bare, encodings, strict=True)
         ]
-        bare = zip(_rows(encodings, names), found, strict=True)
-        return [{**row, **{name: of_row[name] for name in aside}} for row, of_row in bare]
     if "token_type_ids" in names:
         return [
             {"input_ids": one.ids, "attention_mask": one.attention_mask, "token_type_ids": one.type_ids}
@@ -165,15 +233,16 @@ def _content(token: Any) -> str:
     return str(token["content"] if isinstance(token, dict) else token)
 
 
-def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextTokens:
+def _of_transformers(directory: Path, config: Any, *, longest: int, long: LongTexts) -> TextTokens:
     need("transformers", extra="cpu")
     from ..tasks.rows import load_tokenizer
     from ..tasks.word_pieces import check_offsets
 
     tokenizer: Any = load_tokenizer(directory, config)
-    aside = _aside(config)
-    if aside:
+    check_says_sequences(tokenizer, long)
+    if is_tagger(config) or is_answerer(config):
         check_offsets(tokenizer)
+    beside = _beside(config, long)
     # It keeps what it was last told of truncation.
     names, in_turn = input_names(config), Lock()
 
@@ -186,13 +255,9 @@ def _of_transformers(directory: Path, config: Any, *, longest: int) -> TextToken
             chosen: Any = [texts[place] for place in places]
             columns = [list(column) for column in zip(*chosen, strict=True)] if is_pair else [chosen]
             with in_turn:
-                encoded = tokenizer(
-                    *columns, **{"truncation": False, **cut}, verbose=False, return_offsets_mapping=bool(aside)
-                )
+                encoded = tokenizer(*columns, **{"truncation": False, **cut}, verbose=False)
             for number, place in enumerate(places):
-                of_text = {OFFSETS: encoded["offset_mapping"][number]} if aside else {}
-                if SEQUENCES in aside:
-                    of_text[SEQUENCES] = encoded.sequence_ids(number)
+                of_text = {name: getattr(encoded.encodings[number], said) for name, said in beside.items()}
                 found[place] = {**{name: encoded[name][number] for name in names}, **of_text}
         return found
 

@@ -79,7 +79,7 @@ def tagged_texts(
     Args:
         texts: each with the characters of its words.
     """
-    rows = zip(texts, answers.logits, answers.offsets, strict=True)
+    rows = zip(texts, answers.values, answers.offsets, strict=True)
     return [_tagged(text, spans, offsets, rule.scores(logits_SC), rule) for (text, spans), logits_SC, offsets in rows]
 
 

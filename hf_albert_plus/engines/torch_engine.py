@@ -1,6 +1,10 @@
-"""transformers' own model: eager fp32 or bf16, compiled, or rounded as it was trained, with the attention that transformers picks (sdpa)."""
+"""transformers' own model: eager fp32 or bf16, compiled, or rounded as it was trained, with the attention that transformers picks (sdpa).
+
+An encoder whose files say what its texts are read by gives their vectors besides, as its graphs do.
+"""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,15 @@ from ..checkpoints import open_as_trained
 from ..compression.quantisation.fake_quantisation import FakeQuantisation
 from ..compression.quantisation.scheme import read_scheme
 from ..errors import InvalidInput
+from ..heads import is_bare_encoder
 from ..machine import use_threads
 from ..model_inputs import reads_token_types
 from ..records.files import SCHEME
 from .artefacts import Runtime
 from .engine import Engine
+from .pooled_encoder import SentenceEncoder
+from .sentence_files import read_form
+from .tensors import SentenceOutput
 
 
 class TorchEngine(Engine):
@@ -29,6 +37,10 @@ class TorchEngine(Engine):
         if runtime.simulates_bits:
             fake_quantise(self.model, directory)
         self.config = self.model.config
+        form = read_form(directory) if is_bare_encoder(self.config) else None
+        if form is not None:
+            self.model = SentenceEncoder(self.model, pooling=form.pooling, normalize=form.normalize).eval()
+            self.outputs = tuple(field.name for field in fields(SentenceOutput))
         self.forward_model = torch.compile(self.model, dynamic=True) if runtime.compiled else self.model
         types = ("token_type_ids",) if reads_token_types(self.config) else ()
         self.inputs = ("input_ids", "attention_mask", *types)

@@ -1,7 +1,6 @@
 """The stage that pretrains: a corpus of examples, or the text that they are made of, in, an encoder directory out."""
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 from transformers import set_seed
-from transformers.integrations import is_tensorboard_available
 
 from ..config_building import build_config, vocabulary_fields
 from ..configuration_albert_plus import AlbertPlusConfig
@@ -31,8 +29,6 @@ from .masking import Masking
 from .settings import PretrainSettings, chooser
 from .start import pretrained
 from .trainer import Evaluates, PretrainTrainer, StopsDiverging, use_attention
-
-RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -87,8 +83,7 @@ def pretrain(
 ) -> Record:
     """Trains `AlbertPlusForPreTraining` on masked words and the labels of segments (ALBERT, section 3.1), from scratch or from a model.
 
-    With a sparsity the smallest weights of every matrix become zero on the way, and stay so (Compressing BERT, section 3). A killed run goes on at its last checkpoint, batch for batch and mask for mask. TensorBoard's files of the run stay in
-    `OUT/runs`.
+    With a sparsity the smallest weights of every matrix become zero on the way, and stay so (Compressing BERT, section 3). A killed run goes on at its last checkpoint, batch for batch and mask for mask.
 
     Args:
         corpus: directory that `build_corpus` made.
@@ -107,7 +102,9 @@ def pretrain(
         trained = _build_model(config, model, tokenizer, settings)
         examples = _Examples(splits, tokenizer, positions=trained.config.max_position_embeddings)
         trainer = _build_trainer(trained, examples, directory=directory, settings=settings)
-        training = run_trainer(trainer, description="pretrain", checkpoint_seconds=checkpoint_seconds)
+        training = run_trainer(
+            trainer, description="pretrain", checkpoint_seconds=checkpoint_seconds, report_to=settings.report_to
+        )
         _save(trainer, trained.config, tokenizer, directory)
         result = PretrainingResult(
             training=training,
@@ -191,8 +188,6 @@ def _build_trainer(
             part.requires_grad_(False)
     entropy = examples.unigram_entropy + (math.log(2) if examples.asks_order else 0)
     sparse = [StaysSparse(matrices(model), settings=settings)] if settings.sparsity else []
-    # Where the Trainer's callback writes to, kept over a kill with the checkpoints.
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(directory / CHECKPOINTS / RUNS)
     trainer = PretrainTrainer(
         pretraining=settings,
         held_out=held_out,
@@ -206,7 +201,6 @@ def _build_trainer(
             max_grad_norm=1.0,
             remove_unused_columns=False,
             logging_steps=10,
-            report_to=_reports(),
         ),
         train_dataset=rows,
         data_collator=PretrainingCollator(
@@ -228,7 +222,7 @@ def _build_trainer(
 
 
 def _save(trainer: PretrainTrainer, config: AlbertPlusConfig, tokenizer: Any, directory: Path) -> None:
-    """Writes the trained model, its tokenizer and TensorBoard's files into the directory."""
+    """Writes the trained model and its tokenizer into the directory."""
     weights = trainer.accelerator.get_state_dict(trainer.model)
     if not processes.is_first():
         return
@@ -237,8 +231,6 @@ def _save(trainer: PretrainTrainer, config: AlbertPlusConfig, tokenizer: Any, di
     whole.load_state_dict(weights)
     whole.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    if (directory / CHECKPOINTS / RUNS).is_dir():
-        os.replace(directory / CHECKPOINTS / RUNS, directory / RUNS)
 
 
 def rows_of_a_pass(settings: PretrainSettings) -> int:
@@ -255,11 +247,6 @@ def rows_of_a_pass(settings: PretrainSettings) -> int:
             repair=f"use --batch-size {-(-settings.batch_size // parts) * parts}",
         )
     return settings.batch_size // parts
-
-
-def _reports() -> list[str]:
-    """The names of TensorBoard's writer for the Trainer; none where nothing here writes its files."""
-    return ["tensorboard"] if is_tensorboard_available() else []
 
 
 def prepare_corpus(

@@ -19,6 +19,8 @@ from .files import FileFacts, check_shape, describe_file, file_sha256, is_tempor
 
 RECORD = "record.json"
 CHECKPOINTS = "checkpoints"
+# What a training drew for TensorBoard.
+RUNS = "runs"
 CARD = "card.json"
 EVAL_RESULTS = ".eval_results"
 # Says what a stage is making while it runs.

@@ -31,7 +31,7 @@ from .files import (
 )
 from .outputs import OutputLock, check_directory, partial_of, refuse_links_in, remove, take_directory
 from .progress import say
-from .record import _IDENTITY, CHECKPOINTS, RECORD, Identity, Parent, Record, differing, read_record, record_run
+from .record import _IDENTITY, CHECKPOINTS, RECORD, RUNS, Identity, Parent, Record, differing, read_record, record_run
 
 COMPLETE = "complete"  # a file of a checkpoint that can be gone on from
 
@@ -110,6 +110,8 @@ def _is_whole(partial: Path) -> bool:
 
 def _end(output: Path, partial: Path, identity: Identity, *, result: dict[str, Any], seconds: float) -> Record:
     """Writes the record, once all of its files are on the disk, and gives the directory its name."""
+    if (partial / CHECKPOINTS / RUNS).is_dir():
+        os.replace(partial / CHECKPOINTS / RUNS, partial / RUNS)
     sync_tree(partial)
     record = record_run(partial, identity, result=result, seconds=seconds)
     _finish(partial, output)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import DataCollatorWithPadding
 
 from ..checkpoints import load_classifier
 from ..distillation.losses.soft_targets import binary_logits, soft_target_loss
@@ -14,6 +13,7 @@ from ..records.stage import run_stage
 from ..tasks.rows import encode, load_tokenizer
 from ..tasks.splits import data_parent, evaluated_splits, load_split
 from ..tasks.task import Task
+from ..training.collators import collator_of
 from ..training.row_logits import row_logits
 from ..training.settings import Precision, trains_in_bf16
 from .set_aside import DividedRows
@@ -22,8 +22,8 @@ from .set_aside import DividedRows
 def measure_divergence(
     candidate: Path, teacher: Path, *, rows: DividedRows, output: Path, max_length: int, precision: Precision
 ) -> tuple[float, Record]:
-    """The mean over the rows set aside of what the candidate's answers lose of the teacher's: their Kullback-Leibler divergence, of several
-    labels that of each by itself, of numbers the squared distance.
+    """The mean over the rows set aside (of tags over their words) of what the candidate's answers lose of the teacher's: their Kullback-Leibler
+    divergence, of several labels that of each by itself, of numbers the squared distance.
 
     Args:
         candidate, teacher: classifiers of one vocabulary.
@@ -44,17 +44,17 @@ def measure_divergence(
 
 
 def divergence_of(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, task: Task) -> float:
-    """That of logits, `[B, C]` twice."""
+    """That of logits, `[B, C]` twice, or of tags `[words, C]`."""
     if task.has_several_labels:
         student_BC, teacher_BC = binary_logits(student_BC), binary_logits(teacher_BC)
     return float(soft_target_loss(student_BC, teacher_BC, temperature=1.0))
 
 
 def _answers(model: Path, rows: DividedRows, *, max_length: int, precision: Precision) -> torch.Tensor:
-    """A model's logits of the rows, the shortest of which come first."""
+    """A model's logits of the rows, or of the first pieces of their words; the shortest rows come first."""
     classifier = load_classifier(model, option="a candidate")
     tokenizer = load_tokenizer(model, classifier.config)
     split = next(iter(evaluated_splits(str(rows.data), rows.task).values()))
     encoded = encode(load_split(str(rows.data), rows.task, split), rows.task, tokenizer, max_length=max_length)
-    few = sorted(encoded.remove_columns("labels").to_list(), key=lambda row: row["length"])
-    return row_logits(classifier, few, DataCollatorWithPadding(tokenizer), use_bf16=trains_in_bf16(precision))
+    few = sorted(encoded.to_list(), key=lambda row: row["length"])
+    return row_logits(classifier, few, collator_of(rows.task, tokenizer), use_bf16=trains_in_bf16(precision))

@@ -121,6 +121,10 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
         "the loss that is expected is that of picks on rows that did not choose them.",
         f"{_counted(len(hunt.tried), 'candidate')} in {_counted(round(spent / 60), 'minute')}; the search ended because {hunt.ended}.",
     ]
+    if hunt.task.has_tags:
+        said.append(
+            "No candidate has exits: they read one answer to a text, and a sentence could leave no earlier than its least sure word."
+        )
     if pick.name is not None and pick.confidence > 0.9:
         said.append(
             f"Held at {100 * pick.confidence:g} % confidence: milder picks lost more on rows that had not chosen them."

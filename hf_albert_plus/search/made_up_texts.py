@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..distillation.augmentation.noise import noised_rows
+from ..distillation.augmentation.noise import noised_rows, noised_sentences
 from ..records.files import late_errors
 from ..records.record import Record
 from ..records.stage import run_stage
@@ -18,14 +18,12 @@ _FILE = "texts.parquet"
 
 
 def make_up_texts(rows: DividedRows, *, output: Path, seed: int) -> tuple[Path, Record]:
-    """Writes three texts for every row that is learned from, and says where they are."""
+    """Writes three texts for every row that is learned from, of a tagger's rows three lists of words, and says where they are."""
     import pyarrow
     import pyarrow.parquet
 
     def work(directory: Path) -> dict[str, Any]:
-        texts = texts_of(load_split(str(rows.data), rows.task, "train"), rows.task)
-        columns = zip(*noised_rows(texts, copies=COPIES, random=Random(seed)), strict=True)
-        table = pyarrow.table(dict(zip(rows.task.columns, map(list, columns), strict=True)))
+        table = pyarrow.table(_made_up(rows, seed=seed))
         with (directory / _FILE).open("wb") as stream, late_errors(stream) as late:
             pyarrow.parquet.write_table(table, late)
         return {"texts": table.num_rows}
@@ -34,3 +32,13 @@ def make_up_texts(rows: DividedRows, *, output: Path, seed: int) -> tuple[Path, 
     parents = {"data": data_parent(str(rows.data), rows.task)}
     record = run_stage("made-up-texts", output, settings=settings, parents=parents, work=work)
     return output / _FILE, record
+
+
+def _made_up(rows: DividedRows, *, seed: int) -> dict[str, list[Any]]:
+    """The columns of the texts."""
+    task, learned = rows.task, load_split(str(rows.data), rows.task, "train")
+    how: dict[str, Any] = {"copies": COPIES, "random": Random(seed)}
+    if task.has_tags:
+        return {task.columns[0]: list(noised_sentences(list(learned[task.columns[0]]), **how))}
+    columns = zip(*noised_rows(texts_of(learned, task), **how), strict=True)
+    return dict(zip(task.columns, map(list, columns), strict=True))

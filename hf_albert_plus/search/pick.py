@@ -8,7 +8,7 @@ import numpy
 
 from hf_albert_plus.eval.measured_documents import Scores
 from hf_albert_plus.eval.resampling import Sample, drawn_differences
-from hf_albert_plus.eval.scoring import sample
+from hf_albert_plus.eval.scored_rows import sample
 from hf_albert_plus.tasks.task import Task
 
 from .settings import Budget

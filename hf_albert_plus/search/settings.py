@@ -88,17 +88,19 @@ class CompressSettings:
             "Default: 1 where nothing else is asked for."
         ),
     ] = None
-    min_speedup: Annotated[float | None, Option("Times the teacher's pace in torch fp32, as --traffic has it.")] = None
+    min_speedup: Annotated[
+        float | None, Option("Least speedup over the teacher in torch fp32, under the --traffic.")
+    ] = None
     max_latency: Annotated[
         float | None,
-        Option("Median of one text at a time, such as 2ms.", parse=parse_latency, metavar="TIME"),
+        Option("Longest median latency of one text at a time, such as 2ms.", parse=parse_latency, metavar="TIME"),
     ] = None
     max_size: Annotated[
         float | None, Option("Largest file of the exported model, such as 8MB.", parse=parse_size, metavar="SIZE")
     ] = None
-    traffic: Annotated[Traffic, Option("What speed is: of texts in batches of similar length, or of each alone.")] = (
-        "batches"
-    )
+    traffic: Annotated[
+        Traffic, Option("Which speed counts: that of texts in batches of similar length, or of one text at a time.")
+    ] = "batches"
     time_budget: Annotated[
         float,
         Option(
@@ -125,7 +127,7 @@ class CompressSettings:
             "Where rows are few and no --unlabelled is given, candidates also learn what the teacher says of copies of them with other words."
         ),
     ] = True
-    exits: Annotated[bool, Option("Also let texts leave early from what is best without.")] = True
+    exits: Annotated[bool, Option("Also try early exits in the best model without them.")] = True
     jobs: Annotated[int, Option("Candidates that learn side by side, each on its share of the cores.")] = 1
     address: Annotated[
         str | None, Option("Ray cluster whose machines have this one's files: the --jobs candidates learn there.")

@@ -3,12 +3,14 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerSpan, TextAnswers
-from .json_problems import refusal_of
+from .answer_kinds import rule_of_questions, threshold_of
+from .json_problems import read_body
 from .plain_routes import ByItself
-from .service import Service, check_route, predicted, threshold_of
+from .request_fields import ModelName, Version
+from .service import Service, predicted
 
 _FORMS = "an object with question and context, or a list of these"
 Passage = Annotated[str, Field(min_length=1)]
@@ -33,8 +35,8 @@ class AnswerRequest(BaseModel):
         },
     )
     inputs: Question | Annotated[list[Question], Field(min_length=1)]
-    model: str | None = Field(default=None, description="Needed where several are served.")
-    version: str | None = Field(default=None, description="The highest by default.", max_length=20)
+    model: ModelName = None
+    version: Version = None
     truncate: bool | None = Field(
         default=None,
         description="Leave the end of a context unread that has too many windows instead of refusing it. Default: the server's own.",
@@ -83,18 +85,6 @@ class AnswerResponse(BaseModel):
     predictions: list[Answer]
 
 
-def read_answer(body: bytes) -> AnswerRequest:
-    """A request.
-
-    Raises:
-        RequestError: no JSON, or another form.
-    """
-    try:
-        return AnswerRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise refusal_of(error, body, forms=_FORMS) from None
-
-
 def answers_of(answers: TextAnswers, threshold: float | None) -> list[dict[str, Any]]:
     """What is said to every question, each with the fields of an `Answer`.
 
@@ -116,10 +106,9 @@ def answer_routes(service: Service) -> list[ByItself]:
     """`/answer`, over the models of a server."""
 
     async def answer(request: Request) -> Response:
-        asked = read_answer(await request.body())
+        asked = read_body(AnswerRequest, await request.body(), forms=_FORMS)
         chosen = service.catalogue.find(asked.model, asked.version)
-        check_route(chosen, "/answer")
-        threshold = threshold_of(chosen.model.facts.rule, asked.threshold)
+        threshold = threshold_of(rule_of_questions(chosen), asked.threshold)
         answers = await service.answer(asked.questions(), chosen, truncate=asked.truncate)
         return predicted(answers_of(answers, threshold), chosen)
 

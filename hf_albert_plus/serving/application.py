@@ -11,18 +11,28 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from . import answer, classify, inference_routes, tag
+from . import answer, classify, embed, inference_routes, openai_embeddings, tag
 from .answer import AnswerRequest
 from .catalogue import Catalogue
 from .classify import ClassifyRequest, ErrorResponse
+from .embed import EmbedRequest
 from .gate import Gate
 from .guard import OPEN, Guard
 from .inference_protocol import InferRequest
+from .openai_embeddings import EmbeddingsRequest
 from .refusals import Failed, RequestError
 from .service import NAME, Measures, Service
 from .settings import ServeSettings
 from .tag import TagRequest
 
+# What has the texts of a request.
+_LISTS = {
+    ClassifyRequest: "inputs",
+    TagRequest: "inputs",
+    AnswerRequest: "inputs",
+    EmbedRequest: "inputs",
+    EmbeddingsRequest: "input",
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
 }
@@ -32,7 +42,7 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
     """Adds to an application's description the schemas of bodies that it reads by itself, how many texts a request may have, and the
     token where one is asked for."""
     read_by_themselves = FastAPI(responses=_ERRORS)
-    for described in (classify, tag, answer, inference_routes):
+    for described in (classify, tag, answer, embed, openai_embeddings, inference_routes):
         read_by_themselves.include_router(described.described_router())
     routes = [*read_by_themselves.routes, *app.routes]
 
@@ -41,8 +51,8 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
         components = description["components"]
         schema = InferRequest.model_json_schema(ref_template=inference_routes.REFERENCE)
         components["schemas"].update(schema.pop("$defs", {}), **{InferRequest.__name__: schema})
-        for request in (ClassifyRequest, TagRequest, AnswerRequest):
-            for form in components["schemas"][request.__name__]["properties"]["inputs"]["anyOf"]:
+        for request, field in _LISTS.items():
+            for form in components["schemas"][request.__name__]["properties"][field]["anyOf"]:
                 if form.get("type") == "array":
                     form["maxItems"] = max_items
         if gate.token is not None:
@@ -152,7 +162,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app = FastAPI(
         title=NAME,
         version=__version__,
-        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words; and answers to questions, spans of their contexts.",
+        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words; of a model of spans, answers to questions; of an encoder, vectors.",
         responses=_ERRORS,
     )
     measures = Measures(in_flight=lambda: gate.in_flight, refused=lambda: catalogue.refused)
@@ -170,6 +180,8 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
         *classify.classify_routes(service),
         *tag.tag_routes(service),
         *answer.answer_routes(service),
+        *embed.embed_routes(service),
+        *openai_embeddings.openai_routes(service),
         *inference_routes.inference_routes(service),
     ]
     for make_router in (server_router, inference_routes.inference_router, metrics_router):

@@ -6,16 +6,16 @@ from typing import NamedTuple, Protocol
 
 import numpy
 
-from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
+from ..engines.text_answers import ModelFacts, Text, TextAnswers
 from .refusals import NotReady, UnknownModel
 
 
 class AskableModel(Protocol):
     """A model that can be asked, in this process or in another one."""
 
-    facts: ClassifierFacts
+    facts: ModelFacts
 
-    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers: ...
+    async def answer(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers: ...
 
     async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers: ...
 

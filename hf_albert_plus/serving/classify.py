@@ -5,12 +5,14 @@ from typing import Annotated, Any
 
 import numpy
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
-from .json_problems import refusal_of
+from .answer_kinds import rule_of_texts
+from .json_problems import read_body
 from .plain_routes import ByItself
-from .service import Service, check_route, predicted
+from .request_fields import ModelName, Truncate, Version
+from .service import Service, predicted
 
 
 class Pair(BaseModel):
@@ -33,11 +35,9 @@ class ClassifyRequest(BaseModel):
         json_schema_extra={"examples": [{"inputs": ["a film to see twice", {"text": "a", "text_pair": "b"}]}]},
     )
     inputs: str | Pair | Annotated[list[Input], Field(min_length=1)]
-    model: str | None = Field(default=None, description="Needed where several are served.")
-    version: str | None = Field(default=None, description="The highest by default.", max_length=20)
-    truncate: bool | None = Field(
-        default=None, description="Cut texts that are too long instead of refusing them. Default: the server's own."
-    )
+    model: ModelName = None
+    version: Version = None
+    truncate: Truncate = None
 
     top_k: int | None = Field(
         default=None,
@@ -86,25 +86,13 @@ class ErrorResponse(BaseModel):
     error: str
 
 
-def read_classify(body: bytes) -> ClassifyRequest:
-    """A request.
-
-    Raises:
-        RequestError: no JSON, or another form.
-    """
-    try:
-        return ClassifyRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise refusal_of(error, body) from None
-
-
 def predictions_of(answers: TextAnswers, rule: AnswerRule, *, top_k: int | None = None) -> list[dict[str, Any]]:
     """The labels of every text with their scores, each with the fields of a `Prediction`; what is unset is another kind of model's.
 
     Args:
         top_k: how many labels `scores` has, the highest first; None for all in the model's order.
     """
-    scores = rule.scores(answers.logits)
+    scores = rule.scores(answers.values)
     answered = _answerer(rule, scores)
     predictions = []
     for place, (tokens, truncated) in enumerate(zip(answers.tokens, answers.truncated, strict=True)):
@@ -132,11 +120,11 @@ def classify_routes(service: Service) -> list[ByItself]:
     """`/classify`, over the models of a server."""
 
     async def classify(request: Request) -> Response:
-        asked = read_classify(await request.body())
+        asked = read_body(ClassifyRequest, await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        check_route(chosen, "/classify")
+        rule = rule_of_texts(chosen)
         answers = await service.answer(asked.texts(), chosen, truncate=asked.truncate)
-        return predicted(predictions_of(answers, chosen.model.facts.rule, top_k=asked.top_k), chosen)
+        return predicted(predictions_of(answers, rule, top_k=asked.top_k), chosen)
 
     return [ByItself("/classify", classify, methods=["POST"])]
 

@@ -12,9 +12,9 @@ import numpy
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
-from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
-from .classifier import QueuedClassifier
+from ..engines.text_answers import ModelFacts, Text, TextAnswers
 from .loopback import keep_replica_to_loopback
+from .queued_model import QueuedModel
 from .refusals import DeadlineExceeded, Failed, Overloaded, RequestError
 from .repository import content_of
 from .settings import ServeSettings
@@ -37,8 +37,8 @@ class TextsQuestion:
     def rows(self) -> int:
         return len(self.texts)
 
-    async def ask(self, classifier: QueuedClassifier) -> TextAnswers:
-        return await classifier.classify(self.texts, truncate=self.truncate)
+    async def ask(self, model: QueuedModel) -> TextAnswers:
+        return await model.answer(self.texts, truncate=self.truncate)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class TensorsQuestion:
     def rows(self) -> int:
         return max((len(tensor) for tensor in self.tensors.values()), default=0)
 
-    async def ask(self, classifier: QueuedClassifier) -> TextAnswers:
-        return await classifier.infer(self.tensors)
+    async def ask(self, model: QueuedModel) -> TextAnswers:
+        return await model.infer(self.tensors)
 
 
 Question = TextsQuestion | TensorsQuestion
@@ -69,15 +69,15 @@ class ModelReplica:
         """
         keep_replica_to_loopback()
         verify = content_of(Path(directory), runtime) != content
-        self.classifier = QueuedClassifier(Path(directory), runtime, settings, verify=verify)
+        self.model = QueuedModel(Path(directory), runtime, settings, verify=verify)
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which puts another replica in the place of one that raises."""
-        if self.classifier.is_broken:
+        if self.model.is_broken:
             raise RuntimeError("no batches are made any more")
 
-    def facts(self) -> ClassifierFacts:
-        return self.classifier.facts
+    def facts(self) -> ModelFacts:
+        return self.model.facts
 
     async def answer(self, questions: Sequence[Question]) -> list[TextAnswers | RequestError]:
         """The answer to each question, or what it is refused with: the fault of one is no answer to the others."""
@@ -85,7 +85,7 @@ class ModelReplica:
 
     async def _one(self, question: Question) -> TextAnswers | RequestError:
         try:
-            return await question.ask(self.classifier)
+            return await question.ask(self.model)
         except RequestError as error:
             return error
         except Exception:  # any other would be the answer to all that share the call, and may not cross as it is
@@ -99,7 +99,7 @@ class RemoteModel:
     the texts that shared the batch, and so on where and when it was computed.
     """
 
-    def __init__(self, handle: Any, facts: ClassifierFacts, *, replicas: int, deadline_s: float):
+    def __init__(self, handle: Any, facts: ModelFacts, *, replicas: int, deadline_s: float):
         """Asks the replicas behind a handle.
 
         Args:
@@ -110,7 +110,7 @@ class RemoteModel:
             self._ask, at_a_time=_CALLS_OF_A_REPLICA * replicas
         )
 
-    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
+    async def answer(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
         return await self._answer(TextsQuestion(list(texts), truncate))
 
     async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:

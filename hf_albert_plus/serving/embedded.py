@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from .catalogue import AskableModel
-from .classifier import QueuedClassifier
 from .listener import Listener
+from .queued_model import QueuedModel
 from .repository import ServedModel, content_of
 from .settings import ServeSettings
 
@@ -14,7 +14,7 @@ class EmbeddedHost:
 
     def __init__(self, settings: ServeSettings, listener: Listener):
         self.settings, self.listener = settings, listener
-        self._models: dict[str, QueuedClassifier] = {}
+        self._models: dict[str, QueuedModel] = {}
 
     def start(self) -> None:
         """Nothing runs before there is a model."""
@@ -26,7 +26,7 @@ class EmbeddedHost:
             InvalidInput: it is not fit to serve.
         """
         verify = content_of(Path(model.directory), model.runtime) != model.content
-        opened = QueuedClassifier(model.directory, model.runtime, self.settings, verify=verify)
+        opened = QueuedModel(model.directory, model.runtime, self.settings, verify=verify)
         self._models[model.application] = opened
         return opened
 

@@ -1,13 +1,20 @@
 """Whether a model is fit to serve, as far as its directory tells before anything is started for it."""
 
-from typing import Any
-
 from ..engines.artefacts import get_runtime
-from ..engines.classifier_config import answer_rule_of, check_label_names, length_taken
-from ..engines.plain_config import read_plain_config
+from ..engines.classifier_config import (
+    answer_rule_of,
+    check_gives_labels,
+    check_label_names,
+    classifier_length,
+    long_texts_of,
+)
 from ..engines.runtime_files import check_hashes
+from ..engines.sentence_files import sentence_length
+from ..engines.text_encoder import check_encoder
+from ..engines.text_model_kinds import config_of_texts
 from ..engines.text_tokens import open_text_tokens
-from ..errors import need
+from ..heads import is_bare_encoder
+from ..tasks.long_texts import CUT
 from .repository import ServedModel
 
 
@@ -17,15 +24,18 @@ def check_directory(model: ServedModel, *, max_length: int | None) -> None:
     Raises:
         InvalidInput: one of them is missing or unusable.
     """
-    config: Any = read_plain_config(model.directory)
-    if config is None:
-        # Importing transformers takes seconds, and not everybody has it who serves.
-        need("torch", extra="cpu")
-        from ..config_files import load_config
-
-        config = load_config(model.directory, option="a model to serve")
-    longest = length_taken(config, model.directory, max_length=max_length)
-    check_label_names(config, model.directory)
-    answer_rule_of(config)
-    check_hashes(model.directory, get_runtime(model.runtime))
-    open_text_tokens(model.directory, config, longest=longest)
+    runtime = get_runtime(model.runtime)
+    config = config_of_texts(model.directory, option="a model to serve")
+    if is_bare_encoder(config):
+        check_encoder(config, model.directory, runtime)
+        longest, long = sentence_length(config, model.directory, max_length=max_length), CUT
+    else:
+        check_gives_labels(config, model.directory)
+        check_label_names(config, model.directory)
+        answer_rule_of(config)
+        longest, long = (
+            classifier_length(config, model.directory, max_length=max_length),
+            long_texts_of(model.directory),
+        )
+    check_hashes(model.directory, runtime)
+    open_text_tokens(model.directory, config, longest=longest, long=long)

@@ -7,17 +7,15 @@ from typing import Annotated, Any, Literal
 
 import numpy
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ..engines.text_answers import AnswerRule, ClassifierFacts, TextAnswers
-from .json_problems import refusal_of
+from ..engines.text_answers import ModelFacts, TextAnswers
+from .inference_outputs import TEXTS, outputs_of
+from .json_problems import read_body
 from .refusals import RequestError, TooLarge, Unusable
-from .service import threshold_of
-from .span_outputs import limits_of, outputs_of_spans, tensors_of_spans
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 _TYPES: dict[str, numpy.dtype[Any]] = {"INT64": numpy.dtype("<i8"), "INT32": numpy.dtype("<i4")}
-TEXTS = ("text", "text_pair")
 _DIMS = 2
 # Characters of a name that is wrong which a message repeats.
 _QUOTED = 40
@@ -59,7 +57,7 @@ class InferRequest(_Message):
 
 
 def read_request(
-    body: bytes, header_length: int | None, facts: ClassifierFacts
+    body: bytes, header_length: int | None, facts: ModelFacts
 ) -> tuple[InferRequest, dict[str, numpy.ndarray]]:
     """A request and its tensors by name: texts as arrays of `str` `[n]`, ids as int64 `[n, S]`.
 
@@ -74,10 +72,7 @@ def read_request(
         if header_length > len(body):
             raise RequestError(f"{HEADER_LENGTH} must be a number of bytes of the body, which has {len(body)}")
         size = header_length
-    try:
-        request = InferRequest.model_validate_json(body[:size])
-    except ValidationError as error:
-        raise refusal_of(error, body[:size]) from None
+    request = read_body(InferRequest, body[:size])
     tensors: dict[str, numpy.ndarray] = {}
     rest = memoryview(body)[size:]
     for given in request.inputs:
@@ -119,14 +114,14 @@ def texts_of(tensors: Mapping[str, numpy.ndarray]) -> list[str | tuple[str, str]
 
 
 def write_response(
-    answers: TextAnswers, facts: ClassifierFacts, request: InferRequest, *, name: str, version: int
+    answers: TextAnswers, facts: ModelFacts, request: InferRequest, *, name: str, version: int
 ) -> tuple[bytes, dict[str, str]]:
     """The body of a response, and its headers.
 
     Raises:
         Unusable: an output, or a threshold, that the model does not have.
     """
-    available = outputs_of(answers, facts.rule, threshold=request.parameters.threshold)
+    available = outputs_of(answers, facts, threshold=request.parameters.threshold)
     wanted = [(one.name, one.parameters.binary_data) for one in request.outputs]
     wanted = wanted or [(output, request.parameters.binary_data_output) for output in available]
     tensors, blobs = [], []
@@ -148,92 +143,6 @@ def write_response(
     if not blobs:
         return head, {"content-type": "application/json"}
     return b"".join([head, *blobs]), {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
-
-
-def outputs_of(
-    answers: TextAnswers, rule: AnswerRule, *, threshold: float | None = None
-) -> dict[str, tuple[str, numpy.ndarray]]:
-    """Name -> datatype and values of everything that a model gives: logits and scores, the best label or which of several labels reach
-    their thresholds.
-
-    Args:
-        threshold: of no answer, that a request asks for.
-    """
-    if rule.has_spans:
-        return outputs_of_spans(answers, threshold_of(rule, threshold))
-    if rule.is_by_token:
-        return _outputs_by_token(answers, rule)
-    exact = rule.scores(answers.logits)
-    scores = exact.astype(numpy.float32)
-    outputs = {"logits": ("FP32", answers.logits.astype(numpy.float32)), "scores": ("FP32", scores)}
-    if rule.has_best:
-        best = numpy.array(rule.labels, dtype=object)[scores.argmax(-1)]
-        outputs["label"] = ("BYTES", best)
-    elif rule.has_several:
-        outputs["given"] = ("BOOL", rule.given(exact))
-    return outputs
-
-
-def _outputs_by_token(answers: TextAnswers, rule: AnswerRule) -> dict[str, tuple[str, numpy.ndarray]]:
-    """What a tagger gives of every token: logits, scores and the best tag, and of texts the characters that the token is of. Rows are as
-    long as the longest; logits are 0 beyond their tokens, and say nothing there."""
-    longest = max(map(len, answers.logits))
-    logits = numpy.stack([numpy.pad(each, ((0, longest - len(each)), (0, 0))) for each in answers.logits])
-    exact = rule.scores(logits)
-    outputs = {
-        "logits": ("FP32", logits.astype(numpy.float32)),
-        "scores": ("FP32", exact.astype(numpy.float32)),
-        "tag": ("BYTES", numpy.array(rule.labels, dtype=object)[rule.given(exact)]),
-    }
-    if answers.offsets:
-        offsets = numpy.zeros((len(answers.offsets), longest, 2), dtype=numpy.int64)
-        for row, of_text in zip(offsets, answers.offsets, strict=True):
-            row[: len(of_text)] = of_text
-        outputs["offsets"] = ("INT64", offsets)
-    return outputs
-
-
-def metadata_of(
-    facts: ClassifierFacts, *, name: str, versions: Sequence[int], refused: Mapping[int, str]
-) -> dict[str, Any]:
-    """What the protocol says of a model. A request has texts (`text`, and `text_pair` for pairs) or the tensors.
-
-    Args:
-        refused: version -> why it does not serve.
-    """
-    rule, classes = facts.rule, len(facts.rule.labels)
-    tokens = [-1] if rule.is_by_token else []
-    outputs: list[dict[str, Any]] = [
-        {"name": output, "datatype": "FP32", "shape": [-1, *tokens, classes]} for output in ("logits", "scores")
-    ]
-    if rule.has_spans:
-        outputs = tensors_of_spans()
-    if rule.is_by_token:
-        outputs.append({"name": "tag", "datatype": "BYTES", "shape": [-1, -1]})
-        outputs.append({"name": "offsets", "datatype": "INT64", "shape": [-1, -1, 2]})
-    if rule.has_best:
-        outputs.append({"name": "label", "datatype": "BYTES", "shape": [-1]})
-    elif rule.has_several:
-        outputs.append({"name": "given", "datatype": "BOOL", "shape": [-1, classes]})
-    return {
-        "name": name,
-        "versions": [str(version) for version in sorted(versions)],
-        "platform": f"hf-albert-plus_{facts.runtime}",
-        "inputs": [
-            *({"name": text, "datatype": "BYTES", "shape": [-1]} for text in TEXTS[: 1 if rule.is_by_token else None]),
-            *({"name": tensor, "datatype": "INT64", "shape": [-1, -1]} for tensor in facts.inputs),
-        ],
-        "outputs": outputs,
-        "parameters": {
-            "labels": list(rule.labels),
-            "problem_type": rule.problem_type,
-            **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
-            **({"tag_scheme": rule.scheme} if rule.is_by_token else {}),
-            **(limits_of(rule) if rule.has_spans else {}),
-            "max_length": facts.max_length,
-            "refused": {str(version): why for version, why in sorted(refused.items())},
-        },
-    }
 
 
 def check_items(tensors: Mapping[str, numpy.ndarray], *, most: int) -> None:

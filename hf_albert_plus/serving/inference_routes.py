@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from ..engines.text_answers import TextAnswers
 from . import inference_protocol as protocol
 from .catalogue import AskableModel
+from .inference_outputs import metadata_of
 from .inference_protocol import InferRequest
 from .plain_routes import ByItself
 from .refusals import NotReady, Unusable
@@ -29,7 +30,7 @@ def inference_router(service: Service) -> APIRouter:
     @router.get("/v2/models/{name}/versions/{version}", summary="Version metadata")
     async def model_metadata(name: str, version: str | None = None) -> dict[str, Any]:
         chosen = catalogue.find(name, version)
-        return protocol.metadata_of(
+        return metadata_of(
             chosen.model.facts,
             name=chosen.name,
             versions=list(catalogue.models[chosen.name]),
@@ -103,7 +104,7 @@ def _ask(
     texts = protocol.texts_of(tensors)
     if texts is None:
         return model.infer(tensors)
-    return model.classify(texts, truncate=service.truncates(asked.parameters.truncate))
+    return model.answer(texts, truncate=service.truncates(asked.parameters.truncate))
 
 
 BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}

@@ -1,18 +1,34 @@
-"""What is wrong with a body that is not what it should be, in a sentence."""
+"""Bodies of requests as what they should be, and what is wrong with one that is not, in a sentence."""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from .refusals import RequestError, Unusable
 
+Asked = TypeVar("Asked", bound=BaseModel)
 # How pydantic says that a value has not this form of several.
 _OTHER_FORMS = {"string_type", "list_type", "model_type", "model_attributes_type", "dataclass_type"}
 
 
 CLASSIFIED = "a text, an object with text and text_pair, or a list of these"
+
+
+def read_body(kind: type[Asked], body: bytes, *, forms: str = CLASSIFIED) -> Asked:
+    """A request, as its body says it.
+
+    Args:
+        forms: what its inputs may be, for the refusal.
+
+    Raises:
+        RequestError: no JSON, or another form.
+    """
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise refusal_of(error, body, forms=forms) from None
 
 
 def refusal_of(error: ValidationError, body: bytes, *, forms: str = CLASSIFIED) -> RequestError:

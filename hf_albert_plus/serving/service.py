@@ -11,11 +11,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ..engines.text_answers import AnswerRule, Text, TextAnswers
-from ..errors import InvalidInput
+from ..engines.text_answers import Text, TextAnswers
 from .catalogue import Catalogue, ChosenModel
 from .gate import Gate
-from .refusals import DeadlineExceeded, NotFinite, TooLarge, Unusable
+from .refusals import DeadlineExceeded, NotFinite, TooLarge
 from .settings import COUNTS, ServeSettings
 from .time_limits import within
 
@@ -60,11 +59,11 @@ class Measures:
             buckets=_SECONDS, registry=self.registry,
         )  # fmt: skip
         of_model = ["model", "version"]
-        self.texts = Counter(f"{_PREFIX}_texts", "Texts that were classified.", of_model, registry=self.registry)
+        self.texts = Counter(f"{_PREFIX}_texts", "Texts that were answered.", of_model, registry=self.registry)
         self.tokens = Counter(f"{_PREFIX}_tokens", "Their tokens.", of_model, registry=self.registry)
         self.truncated = Counter(f"{_PREFIX}_truncated_texts", "Texts that were cut.", of_model, registry=self.registry)
         self.not_finite = Counter(
-            f"{_PREFIX}_not_finite", "Requests whose scores were no numbers.", of_model, registry=self.registry
+            f"{_PREFIX}_not_finite", "Requests whose answers were no numbers.", of_model, registry=self.registry
         )
         self._refused = _RefusedVersions(refused)
         self.registry.register(self._refused)
@@ -131,7 +130,7 @@ class Service:
         most = self.settings.max_items
         if len(texts) > most:
             raise TooLarge(f"inputs has {len(texts)} texts; a request may have {most}")
-        return await self.in_time(chosen.model.classify(texts, truncate=self.truncates(truncate)), chosen)
+        return await self.in_time(chosen.model.answer(texts, truncate=self.truncates(truncate)), chosen)
 
     async def in_time(self, answers: Awaitable[TextAnswers], chosen: ChosenModel) -> TextAnswers:
         """Waits for the answers of a model, and counts them.
@@ -156,40 +155,7 @@ class Service:
         return self.settings.truncate if asked is None else asked
 
 
-# Route -> what a model does whose requests go there, and what any other does not.
-_ROUTES = {
-    "/classify": ("answers texts", "texts no label"),
-    "/tag": ("gives each word a tag", "tags no words"),
-    "/answer": ("gives questions a span of their context", "answers no questions"),
-}
-
-
-def check_route(chosen: ChosenModel, route: str) -> None:
-    """Refuses a request to a model of another kind.
-
-    Raises:
-        Unusable: it is one.
-    """
-    rule = chosen.model.facts.rule
-    own = "/answer" if rule.has_spans else "/tag" if rule.is_by_token else "/classify"
-    if own != route:
-        (does, _), (_, does_not) = _ROUTES[own], _ROUTES[route]
-        raise Unusable(f"{chosen.name} {does}, and {does_not}: ask {own}")
-
-
-def threshold_of(rule: AnswerRule, asked: float | None) -> float | None:
-    """The threshold of no answer that holds for a request (see `AnswerRule.threshold_of`).
-
-    Raises:
-        Unusable: one is asked for of a model that has none.
-    """
-    try:
-        return rule.threshold_of(asked)
-    except InvalidInput as error:
-        raise Unusable(str(error)) from None
-
-
 def predicted(predictions: list[dict[str, Any]], chosen: ChosenModel) -> Response:
     """The predictions of a model, with its name and version."""
     content = {"model": chosen.name, "version": str(chosen.version), "predictions": predictions}
-    return Response(orjson.dumps(content), media_type="application/json")
+    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

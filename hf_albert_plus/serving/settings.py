@@ -23,12 +23,17 @@ class ServeSettings:
     cores: Annotated[
         int | None, Option("Cores of a process that compute, a batch on each. Default: the physical ones.", least=1)
     ] = None
-    max_length: Annotated[int | None, Option("Tokens of a text. Default: the model's positions.")] = None
+    max_length: Annotated[
+        int | None,
+        Option(
+            "Tokens of a text, or of each window. Default: the model's positions; as trained by --long head-tail or windows."
+        ),
+    ] = None
     truncate: Annotated[
         bool, Option("Cut longer texts, and say so, instead of refusing them, where the request does not say.")
     ] = False
-    max_body: Annotated[int, Option("Bytes of a request.")] = 4 << 20
-    max_items: Annotated[int, Option("Texts of a request.")] = 1024
+    max_body: Annotated[int, Option("Largest request in bytes.")] = 4 << 20
+    max_items: Annotated[int, Option("Most texts in a request.")] = 1024
     max_waiting: Annotated[int, Option("Tokens that may wait in a process before it answers 429.")] = 1 << 17
     deadline_s: Annotated[float, Option("Seconds after which a request is answered 504.", name="--deadline")] = 10.0
     header_timeout: Annotated[

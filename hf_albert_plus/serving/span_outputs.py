@@ -32,8 +32,8 @@ def outputs_of_spans(answers: TextAnswers, threshold: float | None) -> dict[str,
     """What a model of spans gives: of questions their answers, empty and from -1 to -1 for none, of token ids the logits of start and end,
     0 beyond their tokens."""
     if not answers.spans:
-        longest = max(map(len, answers.logits))
-        padded = numpy.stack([numpy.pad(each, ((0, longest - len(each)), (0, 0))) for each in answers.logits])
+        longest = max(map(len, answers.values))
+        padded = numpy.stack([numpy.pad(each, ((0, longest - len(each)), (0, 0))) for each in answers.values])
         return {name: ("FP32", padded[..., side].astype(numpy.float32)) for side, name in enumerate(SPAN_LOGITS)}
     given = [span if span.is_given(threshold) else None for span in answers.spans]
     scores = [

@@ -3,14 +3,16 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerRule, TextAnswers
 from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_of
 from ..tasks.word_pieces import Span, joined
-from .json_problems import refusal_of
+from .answer_kinds import rule_of_words
+from .json_problems import read_body
 from .plain_routes import ByItself
-from .service import Service, check_route, predicted
+from .request_fields import ModelName, Truncate, Version
+from .service import Service, predicted
 
 _FORMS = "a text, an object with words, or a list of these"
 Word = Annotated[str, Field(min_length=1)]
@@ -32,11 +34,9 @@ class TagRequest(BaseModel):
         json_schema_extra={"examples": [{"inputs": ["play it on Radio Bremen", {"words": ["in", "New York"]}]}]},
     )
     inputs: str | Words | Annotated[list[str | Words], Field(min_length=1)]
-    model: str | None = Field(default=None, description="Needed where several are served.")
-    version: str | None = Field(default=None, description="The highest by default.", max_length=20)
-    truncate: bool | None = Field(
-        default=None, description="Cut texts that are too long instead of refusing them. Default: the server's own."
-    )
+    model: ModelName = None
+    version: Version = None
+    truncate: Truncate = None
 
     def texts(self) -> list[tuple[str, list[Span]]]:
         """The texts, and the characters of their words."""
@@ -64,18 +64,6 @@ class TagResponse(BaseModel):
     predictions: list[Tags]
 
 
-def read_tag(body: bytes) -> TagRequest:
-    """A request.
-
-    Raises:
-        RequestError: no JSON, or another form.
-    """
-    try:
-        return TagRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise refusal_of(error, body, forms=_FORMS) from None
-
-
 def tags_of(texts: list[tuple[str, list[Span]]], answers: TextAnswers, rule: AnswerRule) -> list[dict[str, Any]]:
     """The words and entities of every text, each with the fields of `Tags`."""
     said = zip(tagged_texts(texts, answers, rule), answers.tokens, answers.truncated, strict=True)
@@ -89,12 +77,12 @@ def tag_routes(service: Service) -> list[ByItself]:
     """`/tag`, over the models of a server."""
 
     async def tag(request: Request) -> Response:
-        asked = read_tag(await request.body())
+        asked = read_body(TagRequest, await request.body(), forms=_FORMS)
         chosen = service.catalogue.find(asked.model, asked.version)
-        check_route(chosen, "/tag")
+        rule = rule_of_words(chosen)
         texts = asked.texts()
         answers = await service.answer([text for text, _ in texts], chosen, truncate=asked.truncate)
-        return predicted(tags_of(texts, answers, chosen.model.facts.rule), chosen)
+        return predicted(tags_of(texts, answers, rule), chosen)
 
     return [ByItself("/tag", tag, methods=["POST"])]
 

@@ -1,4 +1,4 @@
-"""The process of a trial: it opens a model as a server does, and holds its logits against what they must be.
+"""The process of a trial: it opens a model as a server does, and holds its logits or vectors against what they must be.
 
 Where the record of an export vouches for the weights and the engine's file, that was done when it was made, and is not done again: a
 comparison takes torch, which a machine that serves need not have, and seconds.
@@ -10,7 +10,7 @@ null for nothing. Its files are not compared with their hashes as long as they a
 import sys
 from pathlib import Path
 
-from ..engines.text_classifier import TextClassifier
+from ..engines.text_model_kinds import open_text_model
 from ..errors import InvalidInput, need
 from .carried_errors import error_text
 from .repository import content_of
@@ -26,7 +26,7 @@ def try_model(directory: str, runtime: str, max_length: int | None, *, verify: b
     Raises:
         InvalidInput: it does not open, does not compute, or computes something else than it must.
     """
-    model = TextClassifier(directory, runtime, cores=1, max_length=max_length, verify=verify)
+    model = open_text_model(directory, runtime, cores=1, max_length=max_length, verify=verify)
     model.warm_up()
     if not was_compared(Path(directory), model.engine.runtime):
         need("torch", extra="cpu")

@@ -8,7 +8,7 @@ from ..errors import InvalidInput, suggest
 from .data_settings import DataSettings
 from .glue import TASKS, get_task
 from .own_data import find_task, for_training, read_as
-from .task import Task
+from .task import Task, check_no_spans
 from .task_file import read_task
 
 
@@ -27,17 +27,27 @@ def choose_task(
         name: a GLUE task, or a directory that carries a task; None takes the model's, or finds the task in the data.
         settings: what is said of the columns.
         model: the directory or Hub id that the verb reads. Where it is a classifier with the labels that are found in the data, the
-            task has them in its order.
+            task has them in its order. Long texts are read as it reads them, unless the settings say otherwise.
         trains: whether the verb learns from the rows, so that data without a validation split give one up.
 
     Raises:
-        InvalidInput: a name that is none, settings that a benchmark's task does not take, or data that no task can be found in.
+        InvalidInput: a name that is none, settings that a benchmark's task or one of spans does not take, or data that no task can be
+            found in.
     """
     settings = settings or DataSettings()
+    task = _chosen(data, name=name, settings=settings, model=model, trains=trains)
+    long = settings.long_texts(task.long)
+    if not long.is_cut:
+        check_no_spans(task, what=f"--long {long.way}", repair="leave it out: long contexts are always read in windows")
+    return replace(task, long=long)
+
+
+def _chosen(data: str, *, name: str | None, settings: DataSettings, model: str | Path | None, trains: bool) -> Task:
     named = None if name is None else named_task(name)
+    of_model = None if model is None else read_task(model)
     if named is not None and named.benchmark:
-        return _of_benchmark(named, settings)
-    carried = named or (None if model is None else read_task(model))
+        return _of_benchmark(as_trained(named, of_model), settings)
+    carried = named or of_model
     if carried is not None and carried.benchmark and (settings.names_columns or Path(data).is_file()):
         carried = None
     if carried is None:
@@ -74,6 +84,13 @@ def _of_benchmark(task: Task, settings: DataSettings) -> Task:
             repair="leave out --task for data of your own, or leave out the options",
         )
     return task.measured_by(settings.measure)
+
+
+def as_trained(task: Task, of_model: Task | None) -> Task:
+    """A benchmark's task that is named, with long texts as a model of it reads them, where it does not just cut them."""
+    if of_model is None or of_model.long.is_cut or of_model.name not in (task.name, task.trained_as):
+        return task
+    return replace(task, long=of_model.long, max_length=of_model.max_length)
 
 
 def _in_order_of(model: str | Path | None, task: Task) -> Task:

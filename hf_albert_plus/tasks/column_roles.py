@@ -1,6 +1,7 @@
 """Which columns of a table hold the texts and the labels, found where only one reading is possible."""
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from .data_settings import DataSettings
 if TYPE_CHECKING:
     import pyarrow
 
+# What the name of a column of names adds to that of the numbers that they stand for, as label_text beside label.
+_OF_NAMES = ("_text", "_name", "_names", "_str", "_string")
 # Names that say what a column is, in lower case.
 _LABELS = (
     "label", "labels", "intent", "intents", "class", "classes", "category", "categories", "target", "sentiment", "score",
@@ -75,7 +78,7 @@ def find_columns(table: "pyarrow.Table", settings: DataSettings, *, where: str) 
 def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, where: str) -> tuple[str, ...]:
     named = [name for name in free if name.lower() in _LABELS]
     if len(named) == 1:
-        return tuple(named)
+        return (_with_names(table, named[0], free),)
     ending = [name for name in free if re.split(r"[\W_]+", name.lower())[-1] in _ENDINGS]
     if not named and len(ending) == 1 and not _holds_text(table.column(ending[0])):
         return tuple(ending)
@@ -100,6 +103,21 @@ def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, 
     )
 
 
+def _with_names(table: "pyarrow.Table", label: str, free: list[str]) -> str:
+    """The column with the names of a label's numbers, where there is one with a name for each number; else the label itself."""
+    lower = {name.lower(): name for name in free}
+    columns = [lower[label.lower() + ending] for ending in _OF_NAMES if label.lower() + ending in lower]
+    ids = [str(value) for value in table.column(label).to_pylist()]
+    if not all(re.fullmatch(r"[+-]?\d+(\.0+)?", value) for value in ids):
+        return label
+    for column in columns:
+        values = table.column(column).to_pylist()
+        pairs = set(zip(ids, values, strict=True))
+        if is_text(table.column(column)) and len(pairs) == len(set(ids)) == len(set(values)) < len(ids):
+            return column
+    return label
+
+
 def _find_texts(table: "pyarrow.Table", free: list[str], *, where: str) -> list[str]:
     lower = {name.lower(): name for name in free}
     pairs = [pair for pair in _PAIRS if all(name in lower for name in pair)]
@@ -111,12 +129,19 @@ def _find_texts(table: "pyarrow.Table", free: list[str], *, where: str) -> list[
     if len(named) == 1:
         return named
     written = [name for name in (named or free) if is_text(table.column(name))]
+    if len(written) > 1:
+        sentences = [name for name in written if _holds_text(table.column(name))]
+        written = sentences if len(sentences) == 1 else written
     if len(written) == 1:
         return written
+    repair = "add --text-column NAME"
+    if len(written) == 2:
+        first, second = (shlex.quote(name) for name in sorted(written, key=free.index))
+        repair = f"add --text-column {first} or --text-column {second}, or both as a pair: --text-column {first} --text-pair-column {second}"
     raise InvalidInput(
         "one column must be the text, or two of a known pair",
         got=f"{', '.join(written or free) or 'no other column'} in {where}",
-        repair="add --text-column NAME, and --text-pair-column NAME for a pair",
+        repair=repair,
     )
 
 

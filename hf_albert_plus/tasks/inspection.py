@@ -1,12 +1,16 @@
 """A look at data before anything is trained on them: what a record and a report say, and what somebody should see."""
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
-from .question_windows import MOST_WINDOWS, NOWHERE, NUMBER, POSITIONS
+from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
+from .joined_answers import windows_a_text
+from .long_rows import answering_of
+from .long_texts import Way
+from .question_windows import MOST_CONTEXT_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
 from .rows import encode
 from .splits import evaluated_splits, load_split
@@ -37,10 +41,12 @@ class DataFacts:
         contradictions: texts that stand in the training split with different labels.
         without_label: training rows with none of several labels.
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
+        doubts: what else to look at, in words.
+        long: what happens to these, where they are not just cut.
+        windows: that the training texts are read in, where they are, or the contexts of questions: how many in the mean, and the most; None
+            where nobody counted.
         words: of the training rows, where each has a tag: how many in the mean, and in the longest.
         cut_words: the share of these that `max_length` leaves out; None where nobody counted.
-        windows: of the training rows' contexts, where each row is a question: how many in the mean, and of the longest; None where nobody
-            counted.
         lost_answers: the share of the training rows with an answer of which no window has it whole; None where nobody counted.
         without_answer: training rows without an answer; None of other kinds.
     """
@@ -54,15 +60,29 @@ class DataFacts:
     without_label: int
     cut: float | None = None
     max_length: int | None = None
+    doubts: list[str] = field(default_factory=list)
+    long: Way | None = None
+    windows: tuple[float, int] | None = None
     words: tuple[float, int] | None = None
     cut_words: float | None = None
-    windows: tuple[float, int] | None = None
     lost_answers: float | None = None
     without_answer: int | None = None
 
     def describe(self) -> dict[str, Any]:
-        of_kinds = ("words", "cut_words", "windows", "lost_answers", "without_answer")
-        return {name: value for name, value in asdict(self).items() if name not in of_kinds or value is not None}
+        of_some = ("long", "windows", "words", "cut_words", "lost_answers", "without_answer")
+        return {name: value for name, value in asdict(self).items() if name not in of_some or value is not None}
+
+    @property
+    def of_long_texts(self) -> str | None:
+        """How many texts are long and what happens to them, in words; None where nobody counted, or they are just cut."""
+        if self.cut is None or self.long is None:
+            return None
+        longer = f"{100 * self.cut:.1f} % of the texts are longer than {self.max_length} tokens"
+        if self.windows is None:
+            return f"{longer}: of these the beginning and the end are read"
+        return (
+            f"{longer}: they are read in windows, {self.windows[0]:g} a text in the mean and {self.windows[1]} at most"
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -85,31 +105,31 @@ class DataFacts:
                 )
         if self.contradictions:
             said.append(f"a text should have one label, got {self.contradictions} with several: correct or drop them")
-        if self.cut is not None and self.cut > _MANY_CUT:
+        if self.cut is not None and self.cut > _MANY_CUT and self.long is None:
             said.append(
                 f"most texts should fit into --max-length, got {100 * self.cut:.0f} % longer than {self.max_length} tokens: "
-                "raise it if the model has positions"
+                "raise it if the model has positions, or use --long head-tail or --long windows"
             )
         if self.lost_answers:
             said.append(
                 f"answers should be whole in a window of their context, got {100 * self.lost_answers:.1f} % that are longer than what two "
-                f"windows of {self.max_length} tokens share, or beyond the {MOST_WINDOWS} that are read: raise --max-length, or cut contexts"
+                f"windows of {self.max_length} tokens share, or beyond the {MOST_CONTEXT_WINDOWS} that are read: raise --max-length, or cut contexts"
             )
-        if self.windows is not None and self.windows[1] >= MOST_WINDOWS:
+        if self.lost_answers is not None and self.windows is not None and self.windows[1] >= MOST_CONTEXT_WINDOWS:
             said.append(_unread(self.max_length))
-        return said
+        return [*said, *self.doubts]
 
 
 def _unread(max_length: int | None) -> str:
     return (
-        f"a context should have fewer than {MOST_WINDOWS} windows of {max_length} tokens, got one with as many or more: what is beyond "
+        f"a context should have fewer than {MOST_CONTEXT_WINDOWS} windows of {max_length} tokens, got one with as many or more: what is beyond "
         "them is not read; cut it into several"
     )
 
 
 def say_unread(rows: "Dataset", *, max_length: int) -> None:
     """Says where encoded rows have a context that may not be read to its end."""
-    if max(Counter(rows[NUMBER]).values()) >= MOST_WINDOWS:
+    if max(Counter(rows[NUMBER]).values()) >= MOST_CONTEXT_WINDOWS:
         say(f"look at this: {_unread(max_length)}")
 
 
@@ -119,6 +139,8 @@ def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", ma
         return {}
     facts = look_at(data, task, tokenizer=tokenizer, max_length=max_length)
     say(f"{task.name}: " + ", ".join(f"{count:,} rows of {split}" for split, count in facts.rows.items()))
+    if facts.of_long_texts is not None:
+        say(f"{task.name}: {facts.of_long_texts}")
     for warning in facts.warnings:
         say(f"look at this: {warning}")
     return {"data": facts.describe()}
@@ -142,9 +164,12 @@ def look_at(
     texts = {split: texts_of(rows, task) for split, rows in splits.items()}
     known = set(texts["train"])
     labels = train["label"][:]
+    counts = {split: len(rows) for split, rows in splits.items()}
+    classes = _classes(labels, task)
+    doubts = doubts_of_numbers(labels) if task.is_regression else doubts_of_classes(classes, task, rows=len(train))
     return DataFacts(
-        rows={split: len(rows) for split, rows in splits.items()},
-        classes=_classes(labels, task),
+        rows=counts,
+        classes=classes,
         bounds=(min(labels), max(labels)) if task.is_regression else None,
         empty_texts={
             split: sum(not any(part.strip() for part in text) for text in rows) for split, rows in texts.items()
@@ -156,8 +181,10 @@ def look_at(
         if tokenizer is None or max_length is None or task.has_spans
         else _cut(texts["train"], tokenizer, max_length),
         max_length=max_length,
+        doubts=[*doubts, *doubts_of_splits(counts)],
+        long=None if task.long.is_cut else task.long.way,
         **(_of_words(train, task, tokenizer, max_length) if task.has_tags else {}),
-        **(_of_questions(train, task, tokenizer, max_length) if task.has_spans else {}),
+        **(_of_questions if task.has_spans else _of_windows)(train, task, tokenizer, max_length),
     )
 
 
@@ -175,6 +202,17 @@ def _of_questions(
         answered = sum(bool(answers["text"]) for answers in looked_at["label"])
         facts["lost_answers"] = 1 - len(found) / answered if answered else 0.0
     return facts
+
+
+def _of_windows(
+    train: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase | None", max_length: int | None
+) -> dict[str, Any]:
+    """What is counted of the windows that texts are read in."""
+    if tokenizer is None or max_length is None or not task.long.has_windows:
+        return {}
+    looked_at = train.select(range(min(len(train), _TOKENISED)))
+    rows = answering_of(encode(looked_at, task, tokenizer, max_length=max_length))
+    return {"windows": None if rows is None else windows_a_text(rows)}
 
 
 def _of_words(

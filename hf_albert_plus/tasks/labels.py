@@ -1,15 +1,18 @@
 """Labels as they are written in data, and as a model learns them: a class's id, a 0 or 1 for each label, or a number."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
 from .column_roles import is_list
-from .most_likely import class_answers, json_value, most_likely
+from .joined_labels import lists_in, separator_of
+from .most_likely import class_answers, most_likely
 from .tag_schemes import TagScheme
 from .task import Kind, Task
+from .written_numbers import as_number, as_numbers, is_amount
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,6 +21,9 @@ UNLABELLED = -1
 # More classes than that which hardly repeat are no classes: texts, or amounts.
 _MANY, _MANY_NUMBERS = 20, 100
 _REPEATS, _NUMBERS_REPEAT = 2, 20
+# A whole number that another program wrote with a point.
+_WHOLE = re.compile(r"([+-]?\d+)\.0+")
+_TRUTHS = ("true", "false")
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def read_labels(table: "pyarrow.Table", task: Task, *, where: str) -> list[Any]:
         names = _classes(table, first, where=where, labels=task.labels)
         check_known(names, task, where=where)
         return [ids[name] for name in names]
-    lists = _lists(table, first, where=where)
+    lists = _lists(table, first, where=where, known=task.labels)
     check_known([name for names in lists for name in names], task, where=where)
     rows = []
     for names in lists:
@@ -126,16 +132,8 @@ def label_name(value: Any) -> str:
 
 def _order(name: str) -> tuple[int, float, str]:
     """Numbers by their value, then names by their letters."""
-    number = _as_number(name)
+    number = as_number(name)
     return (1, 0.0, name) if number is None else (0, number, name)
-
-
-def _as_number(text: Any) -> float | None:
-    try:
-        number = float(text)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _kind(table: "pyarrow.Table", columns: tuple[str, ...], *, where: str) -> Kind:
@@ -149,9 +147,16 @@ def _kind(table: "pyarrow.Table", columns: tuple[str, ...], *, where: str) -> Ki
     values = _present(table, columns[0], where=where)
     if all(isinstance(value, str) and value.lstrip().startswith("[") for value in values):
         return "labels"
-    numbers = [_as_number(value) for value in values]
-    if all(number is not None for number in numbers) and any(number and not number.is_integer() for number in numbers):
-        return "number"
+    numbers = as_numbers(values)
+    if all(number is not None for number in numbers):
+        return "number" if any(number and not number.is_integer() for number in numbers) else "classes"
+    if len(set(values)) > _MANY and all(map(is_amount, values)):
+        first = next(value for value in values if as_number(value) is None)
+        raise InvalidInput(
+            f"column {columns[0]!r} must hold plain numbers, or names",
+            got=f"{shown(first)} in row {values.index(first) + 1} of {where}",
+            repair="write it as 1234.5, or add --kind classes if such values are names",
+        )
     return "classes"
 
 
@@ -160,10 +165,12 @@ def _present(table: "pyarrow.Table", name: str, *, where: str) -> list[Any]:
     values = table.column(name).to_pylist()
     missing = [place for place, value in enumerate(values) if _is_missing(value)]
     if missing:
+        names = {value for value in values if isinstance(value, str)}
+        joined = "; or add --kind labels, if a cell holds several labels or none" if separator_of(names) else ""
         raise InvalidInput(
             f"column {name!r} must have a label in every row",
             got=f"{len(missing)} without one of {len(values)} in {where}, first in row {missing[0] + 1}",
-            repair="fill in or drop those rows",
+            repair=f"fill in or drop those rows{joined}",
         )
     return values
 
@@ -193,7 +200,18 @@ def _classes(table: "pyarrow.Table", name: str, *, where: str, labels: tuple[str
             got=f"{between!r}, a number between whole ones, in {where}",
             repair="use --kind number, or write names",
         )
-    return [label_name(value) for value in values]
+    return [_class_name(value, labels) for value in values]
+
+
+def _class_name(value: Any, known: tuple[str, ...]) -> str:
+    """A class's name: one of those that are known, as it is; else `1.0` is 1, and `False` is the `false` that is known."""
+    name = label_name(value)
+    if name in known:
+        return name
+    if name.lower() in _TRUTHS:
+        return next((one for one in known if one.lower() == name.lower()), name)
+    whole = _WHOLE.fullmatch(name)
+    return name if whole is None else whole[1]
 
 
 def _checked_classes(names: list[str], column: str, *, where: str) -> tuple[str, ...]:
@@ -202,7 +220,7 @@ def _checked_classes(names: list[str], column: str, *, where: str) -> tuple[str,
         raise InvalidInput(
             "a task of classes must have at least two", got=f"{known[0]!r} alone in column {column!r} of {where}", repair="choose another --label-column"
         )  # fmt: skip
-    numbers = all(_as_number(name) is not None for name in known)
+    numbers = all(as_number(name) is not None for name in known)
     many, repeats = (_MANY_NUMBERS, _NUMBERS_REPEAT) if numbers else (_MANY, _REPEATS)
     if len(known) > many and len(known) * repeats > len(names):
         what = "amounts use --kind number" if numbers else "texts choose another --label-column"
@@ -232,13 +250,13 @@ def check_known(names: list[str], task: Task, *, where: str) -> None:
 
 def _numbers(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
     values = _present(table, name, where=where)
-    numbers = [_as_number(value) for value in values]
+    numbers = as_numbers(values)
     wrong = next((place for place, number in enumerate(numbers) if number is None), None)
     if wrong is not None:
         raise InvalidInput(
             f"column {name!r} must hold finite numbers",
             got=f"{shown(values[wrong])} in row {wrong + 1} of {where}",
-            repair="write it as 3.5, or use --kind classes",
+            repair="write it as 1234.5, or use --kind classes",
         )
     return [number for number in numbers if number is not None]
 
@@ -255,16 +273,16 @@ def _flags(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _lists(table: "pyarrow.Table", name: str, *, where: str) -> list[list[str]]:
+def _lists(table: "pyarrow.Table", name: str, *, where: str, known: tuple[str, ...] = ()) -> list[list[str]]:
     """A list of names for each row, which may be empty."""
     rows = []
-    for place, value in enumerate(table.column(name).to_pylist()):
-        names = json_value(value)
+    values = table.column(name).to_pylist()
+    for place, (value, names) in enumerate(zip(values, lists_in(values, known), strict=True)):
         if not isinstance(names, list) or any(_is_missing(one) or isinstance(one, list | dict) for one in names):
             raise InvalidInput(
                 f"column {name!r} must hold a list of labels in every row",
                 got=f"{shown(value)} in row {place + 1} of {where}",
-                repair='write [] for none and ["a", "b"] for two, or one column of 0 and 1 a label',
+                repair='write [] for none and ["a", "b"] or a|b for two, or one column of 0 and 1 a label',
             )
         rows.append([label_name(one) for one in names])
     return rows

@@ -31,6 +31,7 @@ from .tables import (
 )
 from .tagged_words import read_tags, read_words
 from .task import HeldOut, Task, measures_of
+from .text_files import bare
 
 if TYPE_CHECKING:
     import pyarrow
@@ -277,7 +278,7 @@ def _hash(files: list[Path]) -> str:
 
 def _name(data: str) -> str:
     """A name for files and tables: that of the file or folder."""
-    stem = re.sub(r"[^\w.-]+", "-", Path(data.partition(":")[0]).resolve().stem).strip(".-") or "task"
+    stem = re.sub(r"[^\w.-]+", "-", bare(Path(data.partition(":")[0]).resolve()).stem).strip(".-") or "task"
     return f"{stem}-own" if stem in TASKS else stem
 
 
@@ -302,7 +303,7 @@ def _tables(data: str, validation: str | None) -> "dict[str, pyarrow.Table]":
 
 def _check_rows(table: "pyarrow.Table", *, where: str) -> None:
     if table.num_rows == 0:
-        raise InvalidInput("a split must have rows", got=f"none in {where}", repair="check the file")
+        raise InvalidInput("a split must have rows", got=f"none in {where}", repair="add rows, or remove that file")
 
 
 def _check_columns(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> None:
@@ -384,8 +385,8 @@ def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed)
     if not held:
         raise InvalidInput(
-            "data must have rows enough to hold some out for validation",
+            "data must have rows enough to hold some out for validation, at least three of a class",
             got=f"{len(rows)} rows in {data}",
-            repair="add --validation FILE, or more rows",
+            repair="add --validation FILE, or more rows of each class",
         )
     return rows.select(held if split == "validation" else kept)

@@ -14,7 +14,7 @@ from .word_pieces import Span, check_offsets
 # Tokens that two neighbours share at least; half of a window where that is less.
 OVERLAP = 128
 # Of one context; what lies beyond the last is not read.
-MOST_WINDOWS = 128
+MOST_CONTEXT_WINDOWS = 128
 # Tokens of a context that a window has at least, beside its question.
 _LEAST_ROOM = 8
 # What a row has beside what a model reads: the question's number; the place of the first token of its context, and which of the context's
@@ -79,7 +79,7 @@ def question_rows(
             CHARACTERS: [list(characters[place]) for place in part],
             **_text_of(part, characters, context),
         }
-        for part in cut[:MOST_WINDOWS]
+        for part in cut[:MOST_CONTEXT_WINDOWS]
     ]
 
 
@@ -94,7 +94,7 @@ def _text_of(part: range, characters: Sequence[Span], context: str) -> Row:
 
 
 def window_count(sequences: Sequence[int | None], *, max_length: int) -> int:
-    """Windows that the whole context of a question has, of which `MOST_WINDOWS` are read."""
+    """Windows that the whole context of a question has, of which `MOST_CONTEXT_WINDOWS` are read."""
     tokens = sum(sequence == 1 for sequence in sequences)
     return len(_cut(tokens, room=max_length - (len(sequences) - tokens)))
 

@@ -13,7 +13,9 @@ from ..errors import InvalidInput, first_line, shown
 from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
+from .nested_columns import with_nested_columns
 from .squad_json import SQUAD_SUFFIX, read_squad
+from .text_files import bare, form_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,6 +24,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
 # JSON is read as SQuAD's, where a split is called so or a file is named: folders hold other files of JSON.
 _NAMED_SUFFIXES = (*SUFFIXES, SQUAD_SUFFIX)
 TEXT_SUFFIX = ".txt"
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 _DATASET_FILES = ("dataset_dict.json", "state.json")
@@ -46,11 +49,11 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+|-v\d+(\.\d+)?)?", re.IGNORECASE)
-        named = [file for file in sorted(path.iterdir()) if form.fullmatch(file.stem)]
-        files = [file for file in named if file.suffix.lower() in _NAMED_SUFFIXES]
+        named = [file for file in sorted(path.iterdir()) if form.fullmatch(bare(file).stem)]
+        files = [file for file in named if form_of(file) in _NAMED_SUFFIXES]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
-        files += [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
-        if len({file.suffix.lower() for file in files}) > 1:
+        files += [file for folder in folders for file in sorted(folder.iterdir()) if form_of(file) in SUFFIXES]
+        if len({form_of(file) for file in files}) > 1:
             raise InvalidInput(
                 f"the {split} split must be of one kind of file",
                 got=", ".join(file.name for file in files),
@@ -62,7 +65,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
             found[split] = files
     if found:
         return found
-    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.is_file() and form_of(file) in SUFFIXES)
     if len(files) == 1:
         return {"train": files}
     there = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
@@ -83,8 +86,8 @@ def all_files(path: Path) -> list[Path]:
         check_input_file(path, what="--unlabelled", repair="check the path")
         return [path]
     folder = path / "scores" if (path / "scores").is_dir() else path
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
-    if len({file.suffix.lower() for file in files}) != 1:
+    files = sorted(file for file in folder.iterdir() if file.is_file() and form_of(file) in SUFFIXES)
+    if len({form_of(file) for file in files}) != 1:
         there = ", ".join(file.name for file in files[:12]) or "none"
         raise InvalidInput(
             "a folder of --unlabelled must hold files of one kind", got=f"{there} in {path}", repair=f"name a file, or use one of {', '.join(SUFFIXES)}"
@@ -108,7 +111,7 @@ def read_lines(path: Path, columns: tuple[str, ...], *, option: str = "--unlabel
         raise InvalidInput(
             f"texts of pairs need the columns {' and '.join(columns)}", got=str(path), repair="write them as csv or jsonl"
         )  # fmt: skip
-    lines = [line for line in _text(path).split("\n") if line.strip()]
+    lines = [line for line in text_of(path).split("\n") if line.strip()]
     return pyarrow.table({columns[0]: pyarrow.array([line.strip() for line in lines], pyarrow.string())})
 
 
@@ -210,7 +213,7 @@ def read_files(files: list[Path]) -> "pyarrow.Table":
     """
     import pyarrow
 
-    tables = [_read_file(file) for file in files]
+    tables = [with_nested_columns(_read_file(file)) for file in files]
     if any(table.column_names != tables[0].column_names for table in tables):
         raise InvalidInput(
             "the files of a split must have the same columns",
@@ -228,7 +231,7 @@ def read_files(files: list[Path]) -> "pyarrow.Table":
 
 
 def _read_file(path: Path) -> "pyarrow.Table":
-    suffix = path.suffix.lower()
+    suffix = form_of(path)
     if suffix == ".parquet":
         return _read_parquet(path)
     if suffix in (".csv", ".tsv"):
@@ -237,8 +240,10 @@ def _read_file(path: Path) -> "pyarrow.Table":
         return _read_json_lines(path)
     readers = {**dict.fromkeys(CONLL_SUFFIXES, read_conll), SQUAD_SUFFIX: read_squad}
     if suffix in readers:
-        return readers[suffix](_text(path), path)
+        return readers[suffix](text_of(path), path)
     repair = "convert it, and give it the suffix of its form"
+    if suffix in _SPREADSHEETS:
+        repair = "save the sheet as CSV UTF-8 (comma delimited), and name that file"
     raise InvalidInput(f"a file of data must be one of {', '.join(_NAMED_SUFFIXES)}", got=str(path), repair=repair)
 
 
@@ -259,21 +264,22 @@ def _read_csv(path: Path) -> "pyarrow.Table":
     """A csv or tsv file, every value a string."""
     import pyarrow
 
-    text = _text(path)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(text, path)
+    text = text_of(path)
+    delimiter = "\t" if form_of(path) == ".tsv" else _delimiter(text, path)
     csv.field_size_limit(_LARGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
     start = 1
     try:
         for row in reader:
-            if rows and row and len(row) != len(rows[0]):
+            has_values = any(value.strip() for value in row)
+            if rows and has_values and len(row) != len(rows[0]):
                 raise InvalidInput(
                     f"every row of {path.name} must have its {len(rows[0])} columns ({', '.join(rows[0])})",
                     got=f"{len(row)} in the row that begins in line {start}",
                     repair="put values with delimiters, quotes or newlines in them into double quotes",
                 )
-            if row:
+            if has_values:
                 rows.append(row)
             start = reader.line_num + 1
     except csv.Error as error:
@@ -314,33 +320,6 @@ def _check_names(header: list[str], columns: list[tuple[str, ...]], path: Path) 
             got=f"{shown(sentence)} and {shown(again)} in {path}, which look like values",
             repair="add a line with the names, as label,text",
         )
-
-
-def _text(path: Path) -> str:
-    """The characters of a file in UTF-8, or in UTF-16 or UTF-32 where its first bytes say so."""
-    raw = path.read_bytes()
-    if raw.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
-        encoding = "utf-32"
-    elif raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-    else:
-        encoding = "utf-8-sig"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(
-            "a file of text must be in UTF-8",
-            got=f"the byte 0x{raw[error.start]:02x} in line {line} of {path}",
-            repair=f"convert it, say from Windows' encoding: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8-{path.name}",
-        ) from None
-    if "\x00" in text:
-        raise InvalidInput(
-            "a file of text must have no zero bytes",
-            got=f"one in line {text.count(chr(10), 0, text.index(chr(0))) + 1} of {path}",
-            repair="convert it to UTF-8, or remove them",
-        )
-    return text
 
 
 def _delimiter(text: str, path: Path) -> str:
@@ -387,7 +366,7 @@ def _read_json_lines(path: Path) -> "pyarrow.Table":
 
 
 def _objects(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(text_of(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

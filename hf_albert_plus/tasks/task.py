@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from ..errors import InvalidInput, suggest
+from .long_texts import CUT, LongTexts
 from .tag_schemes import TagScheme
 
 # One class of several, any number of labels together, a number, a tag for each word, or a question's answer as a span of its context.
@@ -97,6 +98,7 @@ class Task:
         label_columns: the column of the label, or a column of 0 and 1 for each label.
         epochs, batch_size: plain fine-tuning defaults: small sets are seen more often.
         max_length: longest input in tokens, as a model was trained.
+        long: what happens to texts that are longer, in training and in all that asks its models.
         bounds: smallest and largest number of the training rows.
         tag_scheme: how tags say where entities begin and end.
         may_lack_answer: of spans, whether some questions have no answer in their context; None of other kinds.
@@ -120,6 +122,7 @@ class Task:
     epochs: float
     batch_size: int
     max_length: int = 128
+    long: LongTexts = CUT
     bounds: tuple[float, float] | None = None
     tag_scheme: TagScheme | None = None
     may_lack_answer: bool | None = None
@@ -199,11 +202,12 @@ class Task:
     @property
     def settings(self) -> dict[str, Any]:
         """How a record names the task: a benchmark's by its name, a user's own by all that decides how data are read."""
-        if self.benchmark:
-            return {"task": self.name}
         facts = asdict(self)
+        long = {} if self.long.is_cut else {"long": facts["long"]}
+        if self.benchmark:
+            return {"task": self.name, **long}
         kept = ("columns", "label_columns", "kind", "labels", "held_out")
-        return {"task": self.name, "task_rows": {name: facts[name] for name in kept}}
+        return {"task": self.name, "task_rows": {name: facts[name] for name in kept}, **long}
 
     def measured_by(self, measure: str | None) -> "Task":
         """The task with another metric as its score.

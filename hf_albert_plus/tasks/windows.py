@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy
+# Of a row: the number of its text, the first of its tokens that answers for the text, and the one after the last. The rows of a text stand
+# together, in their order.
+Answering = Sequence[int]
 
 
 def windows(length: int, *, size: int, overlap: int) -> list[range]:
@@ -27,14 +29,22 @@ def windows(length: int, *, size: int, overlap: int) -> list[range]:
     return [range(start, start + size) for start in starts]
 
 
-def most_central(spans: Sequence[range]) -> numpy.ndarray:
+def most_central(spans: Sequence[range]) -> list[int]:
     """For each place of a sequence the number of the window in which it has most places beside it, on the side where it has fewer; of equal
     ones the first.
 
     Args:
         spans: windows that hold every place from 0 on, as `windows` gives them.
     """
-    places = numpy.arange(max(span.stop for span in spans))
-    beside = [numpy.minimum(places - span.start, span.stop - 1 - places) for span in spans]
-    numbers: numpy.ndarray = numpy.argmax(beside, axis=0)
+    numbers, number = [], 0
+    for place in range(spans[-1].stop):
+        # Over the windows it grows to the best one and falls after it, and the next place's is no earlier one.
+        while number + 1 < len(spans) and _beside(place, spans[number + 1]) > _beside(place, spans[number]):
+            number += 1
+        numbers.append(number)
     return numbers
+
+
+def _beside(place: int, span: range) -> int:
+    """Places on the side where there are fewer; below 0 outside of the window."""
+    return min(place - span.start, span.stop - 1 - place)

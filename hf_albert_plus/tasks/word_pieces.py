@@ -9,6 +9,8 @@ from ..model_inputs import IGNORED
 Span = tuple[int, int]
 # Of a word without a piece: beyond the longest input, or of characters that the tokenizer drops.
 UNSEEN = -1
+# The label of a word whose tag nobody knows: it counts where a teacher answers, and no loss of labels reads it.
+UNTAGGED = -1
 
 
 def joined(words: Sequence[str]) -> tuple[str, list[Span]]:
@@ -47,7 +49,7 @@ def encode_words(
     """Token ids of sentences, with `labels`, the tag at the first piece of each word and -100 elsewhere, and `first_pieces`.
 
     Args:
-        tags: of every word; none of rows without any.
+        tags: of every word; none of rows without any, whose words are `UNTAGGED`.
 
     Raises:
         InvalidInput: a tokenizer that does not say which characters its pieces are of.
@@ -55,12 +57,26 @@ def encode_words(
     check_offsets(tokenizer)
     texts, spans = zip(*map(joined, sentences), strict=True)
     encoded = dict(tokenizer(list(texts), truncation=True, max_length=max_length, return_offsets_mapping=True))
+    return word_rows(encoded, texts, spans, tags)
+
+
+def word_rows(
+    encoded: dict[str, list[Any]],
+    texts: Sequence[str],
+    spans: Sequence[Sequence[Span]],
+    tags: Sequence[Sequence[int]],
+) -> dict[str, list[Any]]:
+    """Tokenised texts of words with `labels` and `first_pieces` in place of `offset_mapping`.
+
+    Args:
+        spans, tags: the characters and the tag of every word of each text.
+    """
     offsets = encoded.pop("offset_mapping")
     encoded["first_pieces"] = [first_pieces(*row) for row in zip(texts, offsets, spans, strict=True)]
     encoded["labels"] = []
     for ids, pieces, of_row in zip(encoded["input_ids"], encoded["first_pieces"], tags, strict=True):
         labels = [IGNORED] * len(ids)
-        for piece, tag in zip(pieces, of_row, strict=False):
+        for piece, tag in zip(pieces, of_row or [UNTAGGED] * len(pieces), strict=True):
             if piece != UNSEEN:
                 labels[piece] = tag
         encoded["labels"].append(labels)

@@ -1,4 +1,4 @@
-"""What makes batches of a task's encoded rows."""
+"""What makes batches of a task's encoded rows, and what belongs to the logits that come of them."""
 
 from typing import Any
 
@@ -6,16 +6,20 @@ import numpy
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerBase
 
 from ..model_inputs import IGNORED
-from ..tasks.question_windows import ASIDE as OF_WINDOWS
+from ..tasks.joined_answers import text_logits, text_numbers
+from ..tasks.long_rows import ANSWERING, answering_of
+from ..tasks.question_windows import ASIDE as OF_QUESTIONS
 from ..tasks.task import Task
 
 # What encoded rows have beside what a model reads.
-_ASIDE = ("first_pieces", "length", *OF_WINDOWS)
+_ASIDE = ("first_pieces", "length", ANSWERING, *OF_QUESTIONS)
 
 
-def _read(features: Any) -> list[dict[str, Any]]:
-    """Rows without what no model reads."""
-    return [{name: value for name, value in row.items() if name not in _ASIDE} for row in features]
+class TextCollator(DataCollatorWithPadding):
+    """Pads tokens, and passes over what no model reads."""
+
+    def __call__(self, features: Any) -> Any:
+        return super().__call__(_read(features))
 
 
 class _TagCollator(DataCollatorForTokenClassification):
@@ -25,17 +29,13 @@ class _TagCollator(DataCollatorForTokenClassification):
         return super().__call__(_read(features), return_tensors)
 
 
-class _SpanCollator(DataCollatorWithPadding):
-    """Pads windows of contexts, and passes over what no model reads."""
-
-    def __call__(self, features: Any) -> Any:
-        return super().__call__(_read(features))
-
-
 def collator_of(task: Task, tokenizer: PreTrainedTokenizerBase) -> Any:
     """The collator of a task's rows: of tags, each token has a label, -100 at padding; of spans, each row has two positions."""
-    collators: dict[str, Any] = {"tags": _TagCollator, "spans": _SpanCollator}
-    return collators.get(task.kind, DataCollatorWithPadding)(tokenizer)
+    return (_TagCollator if task.has_tags else TextCollator)(tokenizer)
+
+
+def _read(rows: Any) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in _ASIDE} for row in rows]
 
 
 def counted_labels(labels: Any, task: Task) -> numpy.ndarray:
@@ -45,3 +45,19 @@ def counted_labels(labels: Any, task: Task) -> numpy.ndarray:
     of_tokens = numpy.concatenate([numpy.asarray(row) for row in labels])
     counted: numpy.ndarray = of_tokens[of_tokens != IGNORED]
     return counted
+
+
+def joined(logits_NC: numpy.ndarray, rows: Any, task: Task) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The logits of texts with their labels, where they were read in windows; else those of rows, or of tagged words, as they are.
+
+    Args:
+        logits_NC: of encoded rows, as `row_logits` gives them.
+        rows: the same, as `encode` gives them, in the same order.
+    """
+    labels = counted_labels(rows["labels"][:], task)
+    answering = answering_of(rows)
+    if answering is None or task.has_tags:
+        return logits_NC, labels
+    texts = text_numbers(answering)
+    firsts = numpy.unique(texts, return_index=True)[1]
+    return text_logits(logits_NC, texts, has_several=task.has_several_labels), labels[firsts]

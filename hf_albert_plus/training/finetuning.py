@@ -35,9 +35,10 @@ def task_rows(
     """A model's tokenizer, and a split's rows as it encodes them.
 
     Raises:
-        InvalidInput: a length that the model has no positions for.
+        InvalidInput: a length that the model has no positions for, or windows that share too many of its tokens.
     """
     fits_positions(config, max_length)
+    task.long.check(max_length)
     tokenizer = load_tokenizer(model, config)
     return tokenizer, encode(load_split(data, task, split), task, tokenizer, max_length=max_length)
 

@@ -9,16 +9,19 @@ lie, which a half for every label misses for rare ones. A label that is well sep
 from typing import Any
 
 import numpy
-from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from ..engines.classifier_config import DEFAULT_THRESHOLD, answer_rule_of
+from ..tasks.joined_answers import rows_of_texts, text_numbers
+from ..tasks.long_rows import answering_of
 from ..tasks.task import Task
+from .collators import TextCollator, joined
 from .row_logits import row_logits
 
 # Rows with a label below which its threshold would be theirs alone.
 _FEWEST = 5
-# Training rows that are looked at; of more, so many are drawn.
-_MOST_ROWS = 20_000
+# Training texts that are looked at; of more, so many are drawn.
+_MOST_TEXTS = 20_000
 # How near to 0 and 1 a threshold may lie, which no probability could both reach and miss.
 _EDGE = 1e-6
 
@@ -33,11 +36,14 @@ def set_label_thresholds(model: Any, rows: Any, *, tokenizer: PreTrainedTokenize
         if hasattr(model.config, "label_thresholds"):
             del model.config.label_thresholds
         return
-    drawn = numpy.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS].tolist()
-    rows = rows.select(sorted(drawn, key=rows["length"][:].__getitem__))
-    logits_NC = row_logits(model, rows.to_list(), DataCollatorWithPadding(tokenizer)).numpy()
+    answering = answering_of(rows)
+    of_texts = rows_of_texts(range(len(rows)) if answering is None else text_numbers(answering))
+    drawn = numpy.random.default_rng(0).permutation(len(of_texts))[:_MOST_TEXTS]
+    chosen = [row for text in drawn for row in of_texts[text]]
+    rows = rows.select(sorted(chosen, key=rows["length"][:].__getitem__))
+    logits_NC, labels_NC = joined(row_logits(model, rows.to_list(), TextCollator(tokenizer)).numpy(), rows, task)
     probabilities_NC = answer_rule_of(model.config).scores(logits_NC)
-    model.config.label_thresholds = fit_label_thresholds(probabilities_NC, numpy.asarray(rows["labels"][:]))
+    model.config.label_thresholds = fit_label_thresholds(probabilities_NC, labels_NC)
 
 
 def fit_label_thresholds(probabilities_NC: numpy.ndarray, labels_NC: numpy.ndarray) -> list[float]:

@@ -20,6 +20,7 @@ from .new_heads import give_head_its_rate
 from .onednn import faster_products
 from .row_order import by_length
 from .settings import TrainSettings, trains_in_bf16
+from .trackers import tracked
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,9 @@ def train(
     ):
         # Their loss is a mean that ignores the count of labels handed to it (transformers#47688).
         trainer.model_accepts_loss_kwargs = False
-    return run_trainer(trainer, description=description, checkpoint_seconds=checkpoint_seconds)
+    return run_trainer(
+        trainer, description=description, checkpoint_seconds=checkpoint_seconds, report_to=settings.report_to
+    )
 
 
 def training_arguments(settings: TrainSettings, *, output: Path, **more: Any) -> TrainingArguments:
@@ -187,17 +190,21 @@ def training_arguments(settings: TrainSettings, *, output: Path, **more: Any) ->
     return arguments
 
 
-def run_trainer(trainer: Any, *, description: str, checkpoint_seconds: float) -> TrainingResult:
+def run_trainer(
+    trainer: Any, *, description: str, checkpoint_seconds: float, report_to: Sequence[str] = ()
+) -> TrainingResult:
     """Gives a trainer the callbacks that every training has, and trains from the last complete checkpoint on.
 
     Args:
         trainer: with arguments of `training_arguments`, whose output is the directory of checkpoints.
+        report_to: names of `TRACKERS`.
 
     Raises:
         InvalidInput: a loss or a weight that is not finite.
     """
     checkpoints = Path(trainer.args.output_dir)
     resumed_from = processes.first_alone(partial(last_complete, checkpoints))
+    resumed_at = 0 if resumed_from is None else step_of(resumed_from)
     progress, running = Progress(description), RunningLosses(trainer, resumed_from=resumed_from)
     # A checkpoint is marked complete after all that is kept in it.
     for callback in (progress, running, Checkpoints(checkpoint_seconds), Epochs(trainer.data_collator)):
@@ -205,7 +212,7 @@ def run_trainer(trainer: Any, *, description: str, checkpoint_seconds: float) ->
     trainer.remove_callback(PrinterCallback)
     start = time.perf_counter()
     try:
-        with faster_products():
+        with faster_products(), tracked(trainer, report_to, description=description, resumed_at=resumed_at):
             outcome = trainer.train(resume_from_checkpoint=None if resumed_from is None else str(resumed_from))
     finally:
         progress.close()
@@ -228,7 +235,7 @@ def run_trainer(trainer: Any, *, description: str, checkpoint_seconds: float) ->
         train_seconds=time.perf_counter() - start if resumed_from is None else None,
         precision="bf16 autocast" if trainer.args.bf16 else "fp32",
         processes=processes.count(),
-        resumed_at_step=0 if resumed_from is None else step_of(resumed_from),
+        resumed_at_step=resumed_at,
         losses=_last_terms(trainer.state.log_history),
     )
 

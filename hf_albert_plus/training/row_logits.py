@@ -22,11 +22,12 @@ def batches_of_logits(
     collator: Callable[[list[dict[str, Any]]], Any],
     *,
     use_bf16: bool = False,
+    output: str = "logits",
 ) -> Iterator[tuple[Any, torch.Tensor]]:
     """The batches of rows, in their order, each with its logits in fp32 as `logits_of` gives them.
 
     Args:
-        rows, collator: as `row_logits`.
+        rows, collator, output: as `row_logits`.
     """
     device = fastest_device()
     model = model.eval().to(device)
@@ -34,7 +35,9 @@ def batches_of_logits(
         batch = collator(rows[begin : begin + _BATCH])
         read = {name: tensor.to(device) for name, tensor in batch.items() if name not in _NOT_READ}
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=use_bf16):
-            yield batch, logits_of(model(**read)).float().cpu()
+            answered = model(**read)
+            found = logits_of(answered) if output == "logits" else answered[output]
+        yield batch, found.float().cpu()
 
 
 def row_logits(
@@ -43,14 +46,16 @@ def row_logits(
     collator: Callable[[list[dict[str, Any]]], Any],
     *,
     use_bf16: bool = False,
+    output: str = "logits",
 ) -> torch.Tensor:
     """Logits in fp32, `[rows, C]`; of a tagger, of the tokens with a label after each other, `[words, C]`.
 
     Args:
         rows: in an order in which similar lengths stand together, or padding costs time.
         collator: what makes a batch of rows.
+        output: what is read of the model's output, such as a sentence encoder's vectors.
     """
-    answered = batches_of_logits(model, rows, collator, use_bf16=use_bf16)
+    answered = batches_of_logits(model, rows, collator, use_bf16=use_bf16, output=output)
     return torch.cat(
         [logits[batch["labels"] != IGNORED] if logits.dim() == 3 else logits for batch, logits in answered]
     )

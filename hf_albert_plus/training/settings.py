@@ -1,12 +1,38 @@
 """How a model is trained, whatever it learns."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, get_args
 
-from ..errors import check_known, check_values
+from ..errors import InvalidInput, check_known, check_values, suggest
 from ..option import Option
 
 Precision = Literal["auto", "fp32", "bf16"]
+# What a training reports to, by transformers' names, each with the packages of which one must be installed.
+TRACKERS = {"tensorboard": ("tensorboard", "tensorboardX"), "wandb": ("wandb",), "mlflow": ("mlflow",)}
+
+
+def check_trackers(report_to: Sequence[str]) -> None:
+    """Refuses what a training cannot report to here.
+
+    Raises:
+        InvalidInput: another name than those of `TRACKERS`, or one whose package is not installed.
+    """
+    for name in report_to:
+        if name not in TRACKERS:
+            raise InvalidInput(
+                f"--report-to must be one of {', '.join(TRACKERS)}",
+                got=repr(name),
+                repair=suggest(name, list(TRACKERS)),
+            )
+        packages = TRACKERS[name]
+        if not any(find_spec(package) for package in packages):
+            raise InvalidInput(
+                f"--report-to {name} needs the package {' or '.join(packages)}",
+                got="no such package",
+                repair=f"install it: pip install {packages[0]}",
+            )
 
 
 # Far above what anybody trains: beyond them a number is a slip, and computing with it fails later.
@@ -30,8 +56,15 @@ class TrainSettings:
     precision: Annotated[
         Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")
     ] = "auto"
+    report_to: Annotated[
+        tuple[str, ...],
+        Option(
+            "Draw the losses in tensorboard (files in OUT/runs), wandb or mlflow; repeat for several. Default: nowhere."
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
+        check_trackers(self.report_to)
         check_values(
             self,
             ("epochs", 0 < self.epochs <= _MOST_EPOCHS, f"above 0 and at most {_MOST_EPOCHS:,}", "1"),
@@ -45,7 +78,8 @@ class TrainSettings:
         )
 
     def describe(self) -> dict[str, Any]:
-        return asdict(self)
+        """All that decides what comes out, which those who watch do not."""
+        return {name: value for name, value in asdict(self).items() if name != "report_to"}
 
 
 Schedule = Literal["cubic", "one-shot"]

@@ -33,12 +33,12 @@ def found(tmp_path, content, *, name="my.csv", **settings):
         ("title,description,label\n" + "".join(f"the title {n} here,a text of some words {n},{'ab'[n % 2]}\n" for n in range(9)), "one column must be the text, .* got title, description"),
         ('text,label\n"a,b\nc,d\n', "quotes of a csv file must be closed"),
         ('text,label\n"a"b,c\n', "quotes of a csv file must be closed, and doubled within quotes"),
-        (b"text,label\ncaf\xe9,a\n", "must be in UTF-8, got the byte 0xe9 in line 2 .*iconv -f WINDOWS-1252 -t UTF-8 my.csv"),
+        (b"text,label\ncaf\xe9,a\n", "must be in UTF-8, got the byte 0xe9 in line 2 .*iconv -f WINDOWS-1252 -t UTF-8 \\S*my.csv > "),
         (b"text,label\na\x00b,c\n", "must have no zero bytes, got one in line 2"),
         ("text,label\na,\nb,x\nc,y\n", "must have a label in every row, got 1 without one of 3 .* first in row 1"),
         ("text,label\na,x\nb,x\n", "must have at least two, got 'x' alone in column 'label'"),
         ("foo,bar\na long text of words,b long text of words\nc long text of words,d long text of words\n", "one column must be the label, got foo, bar"),
-        ("label,a,b\nx,one two three four,five six seven eight\ny,one two three nine,five six seven ten\n", "one column must be the text, .* --text-column NAME"),
+        ("label,a,b\nx,one two three four,five six seven eight\ny,one two three nine,five six seven ten\n", "one column must be the text, .* --text-column a --text-pair-column b"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read(tmp_path, content, said):
@@ -149,8 +149,8 @@ def test_a_folder_without_a_reading(tmp_path, names, said):
 
 
 def test_a_file_of_another_form(tmp_path):
-    with pytest.raises(InvalidInput, match=r"must be one of \.csv.* got .*my.xlsx; convert it"):
-        found(tmp_path, GOOD, name="my.xlsx")
+    with pytest.raises(InvalidInput, match=r"must be one of \.csv.* got .*my.odp; convert it"):
+        found(tmp_path, GOOD, name="my.odp")
 
 
 def test_too_few_rows_to_hold_some_out(tmp_path):

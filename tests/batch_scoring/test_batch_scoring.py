@@ -3,9 +3,9 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
-from contextlib import nullcontext
 
 import numpy
 import pyarrow
@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hf_albert_plus.batch_scoring import distribution, line_rows, parquet_rows, stage
+from hf_albert_plus.batch_scoring import line_rows, parquet_rows, stage
 from hf_albert_plus.batch_scoring import line_rows as lines
 from hf_albert_plus.batch_scoring import worker as reading
 from hf_albert_plus.batch_scoring.distribution import WorkerPool
@@ -28,6 +28,8 @@ from tests.support import kinds, taggers
 from tests.support.command_line import invoke
 from tests.support.kinds import KINDS, make_classifier
 from tests.support.taggers import make_tagger
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(7) for length in range(7)]
@@ -43,19 +45,6 @@ ODD = [
     "gut, schön, 好 🎬",
     "",
 ]
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch):
-    """Parts are scored one after the other in this process."""
-
-    def score_parts(parts, job, pool):
-        scorer = distribution.PartScorer(job, cores=1)
-        for part in parts:
-            yield from distribution.outcomes([scorer({"part": [distribution.as_item(part)["part"]]})])
-
-    monkeypatch.setattr(stage, "cluster", lambda pool: nullcontext(pool))
-    monkeypatch.setattr(stage, "score_parts", score_parts)
 
 
 @pytest.fixture
@@ -339,7 +328,7 @@ def test_logits_are_the_engines_own(run, tmp_path, exported_dir):
     logits = numpy.asarray(found["logits"].to_pylist(), dtype=numpy.float32)
     for first in range(0, len(TEXTS), 10):
         part = slice(first, first + 10)
-        assert (logits[part] == classifier.answer(TEXTS[part]).logits).all()
+        assert (logits[part] == classifier.answer(TEXTS[part]).values).all()
     run("in.txt", output="without", part_rows=10)
     without = pq.read_table(tmp_path / "without" / "scores")
     assert found.drop_columns(["logits"]).equals(without)
@@ -418,6 +407,21 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         assert word in str(refused.value)
 
 
+def test_a_csv_is_refused_with_a_command_that_converts_it(run, tmp_path):
+    path = tmp_path / "my file.csv"
+    path.write_text('text;id\n"a film; to see\ntwice";7\nboring;8\n')
+    with pytest.raises(InvalidInput, match="must end in .parquet") as refused:
+        run(str(path))
+    command = str(refused.value).rpartition("write it as lines of JSON: ")[2]
+    assert command.startswith("python -c ")
+    subprocess.run([sys.executable, *shlex.split(command)[1:]], check=True, timeout=120)
+    written = path.with_suffix(".jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in written] == [
+        {"text": "a film; to see\ntwice", "id": 7},
+        {"text": "boring", "id": 8},
+    ]
+
+
 @pytest.mark.parametrize(
     ("inputs", "settings", "words"),
     [
@@ -426,7 +430,7 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         ([], {}, ["--input must name at least one file"]),
         (["in.txt"], {"runtime": "onx"}, ["'onx'", "did you mean 'onnx'"]),
         (["in.txt"], {"runtime": "openvino"}, ["openvino/openvino_model.xml", "albert-plus export"]),
-        (["in.txt"], {"max_length": 65}, ["--max-length must not exceed the 64 positions", "use --max-length 64"]),
+        (["in.txt"], {"max_length": 65}, ["--max-length must be from 1 to the 64 positions", "use --max-length 64"]),
         (["in.txt"], {"max_length": 3}, ["--max-length must be at least 4"]),
         (["in.txt"], {"part_rows": 0}, ["--part-rows must be at least 1"]),
         (["in.txt"], {"token_budget": 0}, ["--token-budget must be at least 1"]),
@@ -434,7 +438,7 @@ def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
         (["in.txt"], {"keep": ("logits",)}, ["'logits'", "--keep logits=OTHER"]),
         (["in.txt"], {"keep": ("text", "other=text")}, ["'text'", "--keep other=OTHER"]),
         (["in.txt"], {"keep": ("other",)}, ["in.txt has one column", "--keep other"]),
-        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--pair-column other"]),
+        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--text-pair-column other"]),
         (["in.txt", "in.parquet"], {"keep": ("text", "idx")}, ["in.txt has one column", "--keep idx"]),
         (["in.jsonl", "in.parquet"], {"keep": ("idx",)}, ["idx is string in in.jsonl", "int64 in in.parquet"]),
         (["in.parquet"], {"text_column": "txet"}, ["'txet'", "did you mean 'text'"]),
@@ -665,7 +669,7 @@ def test_a_taggers_rows_have_words_tags_and_entities(tokenizer_dir, run, tmp_pat
     ("settings", "said"),
     [
         ({"logits": True}, "--logits is for classifiers of texts"),
-        ({"keep": ("text=tags",)}, "'tags', which a tagger writes"),
+        ({"keep": ("text=tags",)}, "got 'tags'; call it otherwise: --keep text=OTHER"),
     ],
 )
 def test_what_a_tagger_cannot_write_is_refused(tokenizer_dir, run, tmp_path, settings, said):

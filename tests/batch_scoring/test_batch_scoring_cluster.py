@@ -15,6 +15,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.text_encoder import TextEncoder
 from tests.support.ray_clusters import LOOPBACK, starting_cluster
 
 pytestmark = pytest.mark.slow
@@ -32,12 +33,12 @@ def texts():
 
 @pytest.fixture
 def begin(exported_dir, texts, tmp_path):
-    """Starts scoring; the same again goes on with it."""
+    """Starts a verb over the texts; the same again goes on with it."""
     pq.write_table(pyarrow.table({"text": texts}), tmp_path / "in.parquet", row_group_size=300)
 
-    def begin(*words):
+    def begin(*words, verb="score", engine=exported_dir):
         command = [
-            sys.executable, "-m", "hf_albert_plus", "score", "--input", tmp_path / "in.parquet", "--engine", f"{exported_dir}:onnx",
+            sys.executable, "-m", "hf_albert_plus", verb, "--input", tmp_path / "in.parquet", "--engine", f"{engine}:onnx",
             "--output", tmp_path / "out", "--keep", "text=same", "--part-rows", PART, "--cores", 1, "--json", *words,
         ]  # fmt: skip
         with (tmp_path / "log.txt").open("a") as log:
@@ -60,8 +61,8 @@ def killed():
         process.stdout.close()
 
 
-def parts_of(directory):
-    folder = directory / "out" / "scores"
+def parts_of(directory, name="scores"):
+    folder = directory / "out" / name
     return [path for path in folder.iterdir() if path.suffix == ".parquet"] if folder.is_dir() else []
 
 
@@ -125,3 +126,26 @@ def test_a_killed_run_goes_on_elsewhere_where_a_node_is_killed_too(
     for row in rows[::37]:
         encoded = tokenizer(row["same"], truncation=True, max_length=64, return_tensors="pt")
         numpy.testing.assert_allclose(row["scores"], engine(**encoded).logits.softmax(-1)[0], atol=1e-5)
+
+
+def test_a_killed_run_of_vectors_goes_on(begin, killed, texts, vectors_dir, tmp_path):
+    run = begin(verb="embed", engine=vectors_dir)
+    killed(run)
+    wait_until(lambda: len(parts_of(tmp_path, "vectors")) > 3, run)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    there = len(parts_of(tmp_path, "vectors"))
+    assert there < PARTS
+    again = begin(verb="embed", engine=vectors_dir)
+    killed(again)
+    answer, _ = again.communicate(timeout=150)
+    assert again.returncode == 0, (tmp_path / "log.txt").read_text()
+    result = json.loads(answer)["result"]
+    assert (result["rows"], result["dimension"]) == (ROWS, 32)
+    assert 0 < result["rows_of_this_run"] <= ROWS - there * PART
+    table = pq.read_table(tmp_path / "out" / "vectors")
+    assert table["row"].to_pylist() == list(range(ROWS))
+    assert table["same"].to_pylist() == texts
+    assert table.schema.field("vector").type == pyarrow.list_(pyarrow.float32(), 32)
+    found = numpy.array(table["vector"].to_pylist(), dtype=numpy.float32)
+    numpy.testing.assert_allclose(found, TextEncoder(vectors_dir, "onnx").encode(texts), atol=1e-5)

@@ -256,7 +256,8 @@ def calls_of(script, *arguments, folder):
     path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "NOTES": str(folder / "notes")}
     subprocess.run([EXAMPLES / script, *arguments], cwd=folder, env=environment, check=True)
-    commands = [line.rstrip("\t").split("\t") for line in (folder / "notes").read_text().splitlines()]
+    noted = (folder / "notes").read_text() if (folder / "notes").exists() else ""
+    commands = [line.rstrip("\t").split("\t") for line in noted.splitlines()]
     return [(verb, parsed(verb, words)) for verb, *words in commands]
 
 
@@ -358,6 +359,132 @@ def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
     assert {timed["baseline"], *timed["targets"]} <= set(scored["targets"])
     shapes = {(*found["set_"], found["source"], found["initialise"], found["layers"]) for found in calls["convert"]}
     assert len(shapes) == students == 13
+
+
+def test_the_study_of_vectors_measures_what_it_made(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    calls = {}
+    for verb, found in calls_of(
+        "vectors-study.sh", "study", "org/encoder", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path
+    ):
+        calls.setdefault(verb, []).append(found)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "export": 5, "distill": 4, "eval": 1, "retrieve": 6, "bench": 6, "report": 1,
+    }  # fmt: skip
+    assert (tmp_path / "study" / "text.txt").read_text() == "a.txt\nb.txt\n"
+    exported = {str(found["out"]): set(found["to"]) for found in calls["export"]}
+    assert {str(found["directory"]) for found in calls["export"]} == {
+        "org/encoder",
+        *(str(found["out"]) for found in calls["distill"]),
+    }
+    assert {(found["method"], found["teacher"], str(found["text"])) for found in calls["distill"]} == {
+        ("embeddings", "org/encoder", "text.txt")
+    }
+    assert len({(found["student"], *found["set_"]) for found in calls["distill"]}) == 4
+    (scored,) = calls["eval"]
+    *alone, timed = calls["bench"]
+    assert scored["static"] == "org/encoder"
+    assert timed["targets"] == scored["targets"]
+    assert timed["baseline"] in timed["targets"]
+    for target in [*scored["targets"], *(each for found in alone for each in found["targets"])]:
+        directory, _, runtime = target.partition("=")[2].partition(":")
+        assert directory == "org/encoder" or runtime in exported[directory] | {""}, target
+    for found in alone:
+        assert found["targets"] == [f"{found['baseline']}:onnx-int8"]
+    searched = [found["target"] for found in calls["retrieve"] if found["static"] is None]
+    assert set(searched) == {f"{directory}:onnx-int8" for directory in exported}
+
+
+_STANDS_FOR_PYTHON = """#!/bin/bash
+if [ "$(basename "$1")" = plain_trainer.py ]; then mkdir -p "$4"; echo "$2 $5 ${@: -1}" > "$4/asked"; else echo "table of ${@:2}"; fi
+"""
+
+
+@pytest.fixture
+def glue_table(tmp_path, monkeypatch):
+    """What the script of GLUE's table asks for, by verb, and the folder that it works in."""
+    monkeypatch.setenv("TASKS", "mrpc sst2 stsb")
+    monkeypatch.setenv("SEEDS", "4 5")
+    monkeypatch.setenv("DROPS", "1 3")
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(_STANDS_FOR_PYTHON)
+    python.chmod(0o755)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+
+    def run(*texts):
+        return calls_of("glue-table.sh", "table", "org/base", "org/small", "nyu-mll/glue", *texts, folder=tmp_path)
+
+    return run, tmp_path / "table"
+
+
+def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
+    run, folder = glue_table
+    monkeypatch.setenv("STEPS", "make")
+    calls = run("a.txt", "b.txt")
+    assert (folder / "text.txt").read_text() == "a.txt\nb.txt\n"
+    made, exported = {"org/base", "org/small"}, {}
+    for verb, found in calls:
+        for name in ("model", "teacher", "student", "source", "directory"):
+            if found.get(name) is not None:
+                assert str(found[name]) in made, (verb, name)
+        if verb == "export":
+            exported[str(found["out"])] = set(found["to"])
+        if verb != "compress":  # a search goes on with another tolerance
+            assert str(found["out"]) not in made
+        made.add(str(found["out"]))
+    counts = {}
+    for verb, _ in calls:
+        counts[verb] = counts.get(verb, 0) + 1
+    # Two seeds of two tasks and one of the large one; two searches of either kind, and exits where there are classes.
+    assert counts == {
+        "convert": 3, "finetune": 5, "distill": 2 + 5 * 3 + 2 * 2, "export": 5 * 4 + 3 + 2 * 2, "compress": 3 * 2 * 2, "qat": 3, "calibrate": 4,
+    }  # fmt: skip
+    assert {found["max_drop"] for verb, found in calls if verb == "compress"} == {1.0, 3.0}
+    plain = {path.parent.name: path.read_text().split() for path in (folder / "plain").glob("*/asked")}
+    assert plain["teacher-mrpc-5"] == ["org/base", "5", "mrpc"]
+    assert len(plain) == 5
+
+    onnx = folder / "picks" / "teacher-3-mrpc" / "onnx"
+    onnx.mkdir()
+    (onnx / "model_exits_int8.onnx").touch()
+    monkeypatch.setenv("STEPS", "measure")
+    exported |= {"picks/teacher-3-mrpc": {"onnx-int8-exits"}, **{f"plain/{name}": set() for name in plain}}
+    in_torch = {"", "torch", "torch-bf16", "torch-compile"}
+    measured = {}
+    for verb, found in run():
+        measured.setdefault(verb, []).append(found)
+        for target in found.get("targets") or ():
+            directory, _, runtime = target.partition("=")[2].partition(":")
+            assert runtime.replace("-bf16", "") in exported[directory] | {
+                each.replace("-bf16", "") for each in in_torch
+            }, target
+    assert {verb: len(found) for verb, found in measured.items()} == {"floor": 3, "eval": 3, "bench": 3, "report": 3}
+    for scored, timed in zip(measured["eval"], measured["bench"], strict=True):
+        assert set(timed["targets"]) <= set(scored["targets"])
+        assert timed["baseline"] in {target.removesuffix(":torch") for target in timed["targets"]}
+        assert not any("-5:" in target for target in timed["targets"])
+    assert "teacher-3=picks/teacher-3-mrpc:onnx-int8-exits" in measured["bench"][0]["targets"]
+    assert not any("exits" in target for target in measured["bench"][2]["targets"])
+    assert (folder / "table.md").read_text() == "table of . mrpc sst2 stsb\n"
+
+
+def test_the_table_of_glue_makes_nothing_twice_and_writes_how_long_it_took(glue_table):
+    run, folder = glue_table
+    calls = run()
+    times = [line.split("\t") for line in (folder / "times.tsv").read_text().splitlines()]
+    steps = [Path(made) for *_, made in times]
+    assert len(steps) == len(set(steps)) == len(calls) + 5  # and the plain fine-tunings, which are not ours
+    assert all(seconds.isdecimal() for _, seconds, _ in times)
+    for made in steps:
+        (folder / made / "record.json").touch()
+    # Without texts, students begin on the task from what was converted.
+    begun = {str(found["student"]) for verb, found in calls if verb == "distill" and found["method"] == "kd-hidden"}
+    assert begun == {"starts/shared", "starts/relaxed"}
+    assert run() == []
+    assert (folder / "times.tsv").read_text().splitlines() == ["\t".join(line) for line in times]
 
 
 def test_the_sweep_of_pruning_prunes_one_encoder_at_every_level_and_fine_tunes_each(tmp_path):

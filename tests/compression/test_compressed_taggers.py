@@ -1,4 +1,4 @@
-"""Taggers through the verbs that make models smaller or mend them, and the verbs that read one answer a text and say so."""
+"""Taggers through the verbs that make models smaller or mend them."""
 
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_albert_plus.calibration.settings import CalibrateScoresSettings
 from hf_albert_plus.calibration.stage import calibrate_scores
-from hf_albert_plus.cli.settings import RunSettings
 from hf_albert_plus.compression.depth import least_missed
 from hf_albert_plus.compression.exits.stage import calibrate_exits
 from hf_albert_plus.compression.pruning import prune
@@ -18,21 +17,15 @@ from hf_albert_plus.compression.quantisation.stage import qat
 from hf_albert_plus.compression.settings import CalibrateSettings, PruneSettings, QatSettings, SparsifySettings
 from hf_albert_plus.compression.sparsity import sparsify
 from hf_albert_plus.compression.trimming import trim
-from hf_albert_plus.distillation.augmentation.stage import augment
-from hf_albert_plus.distillation.settings import AugmentSettings
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.floor.stage import floor
 from hf_albert_plus.eval.load.traffic import Traffic
-from hf_albert_plus.modeling_albert_plus import AlbertPlusForTokenClassification
-from hf_albert_plus.search.settings import CompressSettings
-from hf_albert_plus.search.stage import search
 from hf_albert_plus.tasks.own_data import find_task
 from hf_albert_plus.tasks.task_file import read_task
 from hf_albert_plus.training.collators import collator_of, counted_labels
 from hf_albert_plus.training.finetuning import task_rows
 from hf_albert_plus.training.row_logits import row_logits
-from tests.support.small_models import randomise, small_config
 from tests.support.tagged import tagged_sentences, write_tagged
+from tests.support.taggers import make_model_of
 
 QUICK = {"epochs": 0.3, "batch_size": 8, "learning_rate": 1e-3, "max_length": 24, "precision": "fp32"}
 
@@ -49,14 +42,7 @@ def task(data):
 
 @pytest.fixture(scope="module")
 def tagger(task, tokenizer_dir, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("tagger")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    names = {"id2label": dict(enumerate(task.labels)), "label2id": {name: i for i, name in enumerate(task.labels)}}
-    randomise(AlbertPlusForTokenClassification(small_config(vocab_size=len(tokenizer), **names))).save_pretrained(
-        directory
-    )
-    tokenizer.save_pretrained(directory)
-    return str(directory)
+    return str(make_model_of(task, tmp_path_factory.mktemp("tagger"), tokenizer_dir))
 
 
 def opened(directory):
@@ -132,21 +118,16 @@ def test_traffic_is_of_the_words_with_blanks_between(data, task):
     assert Traffic(data, task).text(0) == " ".join(words)
 
 
-def test_verbs_that_read_one_answer_a_text_say_so(data, task, tagger, tmp_path):
-    calls = {
-        "compress": lambda out: search(tagger, data=data, task=task, out=out, settings=CompressSettings()),
-        "augment": lambda out: augment(
-            data, task=task, output=out, settings=AugmentSettings(), word_vectors=Path(tagger)
-        ),
-        "floor": lambda out: floor(data=data, task=task, output=out),
-        "calibrate-exits": lambda out: calibrate_exits(
-            tagger, data=data, task=task, output=out, settings=CalibrateSettings(), score=lambda *_: 0.0
-        ),
-    }
-    for verb, call in calls.items():
-        with pytest.raises(
-            InvalidInput, match=f"{verb} is for tasks with an answer to each text, got my, which has a tag"
-        ):
-            call(tmp_path / verb)
-        assert not (tmp_path / verb).exists()
-    assert not RunSettings().has_floor(task)
+def test_thresholds_of_exits_are_of_texts(data, task, tagger, tmp_path):
+    with pytest.raises(
+        InvalidInput, match="calibrate-exits is for tasks with an answer to each text, got my, which has a tag"
+    ):
+        calibrate_exits(
+            Path(tagger),
+            data=data,
+            task=task,
+            output=tmp_path / "out",
+            settings=CalibrateSettings(),
+            score=lambda *_: 0.0,
+        )
+    assert not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ from hf_albert_plus.distillation.distiller import Distiller, projections_of
 from hf_albert_plus.distillation.methods import METHODS
 from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS, Collator, task_rows, text_rows
 from hf_albert_plus.distillation.phases import Layers, layer_map
-from hf_albert_plus.distillation.teachers import with_teacher_logits
+from hf_albert_plus.distillation.teachers import with_teacher_answers
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.pretraining.masking import EachToken, Masking, smoothed_weights
 from hf_albert_plus.tasks.glue import get_task
@@ -215,7 +215,10 @@ def test_mobileberts_phases_switch_on_layer_after_layer():
     assert [phase.name for phase in phases] == ["layer-1", "layer-2", "layer-3", "words", "task"]
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not (row.towers or row.own_vocabulary)])
+# `embeddings` compares the texts of a batch with each other.
+@pytest.mark.parametrize(
+    "method", [name for name, row in METHODS.items() if not (row.towers or row.own_vocabulary or row.vectors)]
+)
 def test_a_batchs_loss_is_the_mean_of_its_rows_alone(method):
     """So neither padding nor the number of processes changes it: for every phase of every method."""
     for phase in METHODS[method].phases(
@@ -307,7 +310,7 @@ def test_cached_logits_belong_to_their_rows(teachers, data_dir, tmp_path):
     teacher = AutoModelForSequenceClassification.from_pretrained(teachers / "sst2").eval()
     tokenizer = AutoTokenizer.from_pretrained(teachers / "sst2")
     rows = task_rows(str(data_dir), get_task("sst2"), tokenizer, max_length=32)
-    cached = with_teacher_logits(rows, teacher, rows, tokenizer, directory=tmp_path / "logits", use_bf16=False)
+    cached = with_teacher_answers(rows, teacher, rows, tokenizer, directory=tmp_path / "logits", use_bf16=False)
     shuffled = cached.shuffle(seed=3).select(range(20))
     collator = Collator(tokenizer)
     batch = collator(shuffled.to_list())
@@ -320,17 +323,17 @@ def test_cached_logits_belong_to_their_rows(teachers, data_dir, tmp_path):
         distiller(**batch, **{TEACHER_LOGITS: known})["loss"], distiller(**batch)["loss"], atol=1e-5, rtol=1e-4
     )
     before = (tmp_path / "logits" / "0.safetensors").stat().st_mtime_ns
-    with_teacher_logits(rows, teacher, rows, tokenizer, directory=tmp_path / "logits", use_bf16=False)
+    with_teacher_answers(rows, teacher, rows, tokenizer, directory=tmp_path / "logits", use_bf16=False)
     assert (tmp_path / "logits" / "0.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize(
     ("method", "phase", "cached"),
     [("kd", "task", True), ("tinybert", "prediction", True), ("twinbert", "task", True), ("pkd", "task", False),
-     ("distilbert", "general", False), ("labels", "task", False)],
+     ("distilbert", "general", False), ("labels", "task", False), ("embeddings", "vectors", True)],
 )  # fmt: skip
 def test_logits_are_cached_only_where_the_teacher_sees_the_same_and_nothing_else_is_read(method, phase, cached):
-    assert _phase(method, phase).caches_logits == cached
+    assert _phase(method, phase).caches_answers == cached
 
 
 # Masked words

@@ -11,8 +11,9 @@ import hf_albert_plus
 from hf_albert_plus.distillation.distiller import Distiller, projections_of
 from hf_albert_plus.distillation.dual_training.dual_teacher import DualDistiller
 from hf_albert_plus.distillation.methods import METHODS
-from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS
+from hf_albert_plus.distillation.phase_rows import TEACHER_LOGITS, TEACHER_VECTORS
 from hf_albert_plus.distillation.phases import Layers
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from tests.support.by_hand import (
     both,
     check_sum,
@@ -404,6 +405,54 @@ def test_extreme():
     own_words = masked_words_of(student, own)
     check_sum(_loss(distiller, batch), (1, words), (1, own_words), (1, mean(up)), (1, mean(down)))
     _check_labels_alone("extreme")
+
+
+@each_width
+@pytest.mark.parametrize("prefixes", ["", "8,16"])
+@pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
+def test_embeddings(width, prefixes, pooling, normalize):
+    """Reimers and Gurevych: the squared error of the vectors; 1 - cosine of the same; and the squared error of the cosines of the texts to
+    each other, of the student's own vectors and of their first numbers, to those of the teacher's whole vectors."""
+    student, teacher, batch = _student(ENCODER, hidden_size=width, pooler="none"), _teacher(ENCODER), _batch()
+    del batch["labels"]
+    settings = {
+        "squared_error_weight": 0.5,
+        "cosine_weight": 2.0,
+        "similarity_weight": 3.0,
+        "matryoshka_dims": prefixes,
+    }
+    models = [SentenceEncoder(model, pooling=pooling, normalize=normalize) for model in (student, teacher)]
+    distiller = _distiller("embeddings", "vectors", *models, **settings)
+    assert set(distiller.projections) == ({"vectors"} if width != 32 or prefixes else set())
+
+    def vector(row):
+        read = row.hidden[-1].mean(0) if pooling == "mean" else row.hidden[-1][0]
+        return read / read.square().sum().sqrt() if normalize else read
+
+    def cosine(a, b):
+        return (a * b).sum() / (a.square().sum() * b.square().sum()).sqrt()
+
+    pairs = [tuple(map(vector, row)) for row in both(student, teacher, batch)]
+    mapped = through(dict(distiller.projections.items()).get("vectors"))
+    errors = [(mapped(a) - b).square().sum() for a, b in pairs]
+    angles = [1 - cosine(mapped(a), b) for a, b in pairs]
+    kept = [width, *map(int, filter(None, prefixes.split(",")))]
+    near = [
+        mean(
+            [
+                (cosine(pairs[i][0][:size], pairs[j][0][:size]) - cosine(pairs[i][1], pairs[j][1])) ** 2
+                for i in range(3)
+                for j in range(3)
+                if i != j
+            ]
+        )
+        for size in kept
+    ]
+    expected = (0.5, mean(errors)), (2, mean(angles)), (3, sum(near))
+    check_sum(_loss(distiller, dict(batch)), *expected)
+    given = {TEACHER_VECTORS: torch.stack([b for _, b in pairs])}
+    answered = _distiller("embeddings", "vectors", *models, **settings)
+    check_sum(_loss(answered, {**batch, **given}), *expected)
 
 
 def test_every_method_stands_here():

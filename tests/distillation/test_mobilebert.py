@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 import hf_albert_plus
 from hf_albert_plus.conversion.initialise import initialise
 from hf_albert_plus.distillation import losses
-from hf_albert_plus.distillation.distiller import DistillationTrainer, Distiller
+from hf_albert_plus.distillation.distiller import Distiller, DistillerTrainer
 from hf_albert_plus.distillation.methods import METHODS
 from hf_albert_plus.distillation.phase_rows import Collator
 from hf_albert_plus.distillation.phases import Layers
@@ -125,7 +125,7 @@ def test_in_its_turn_a_layer_learns_those_below_slowly_and_nothing_above():
 def test_the_optimizer_has_the_rates(tmp_path):
     student, teacher = _models()
     distiller = Distiller(student, teacher, _phases()["layer-2"])
-    trainer = DistillationTrainer(
+    trainer = DistillerTrainer(
         distiller, args=training_arguments(QUICK, output=tmp_path, max_steps=1), train_dataset=[]
     )
     groups = trainer.create_optimizer().param_groups

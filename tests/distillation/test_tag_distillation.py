@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,18 +11,19 @@ from transformers.modeling_outputs import TokenClassifierOutput
 
 from hf_albert_plus.distillation import terms
 from hf_albert_plus.distillation.capture import Capture
-from hf_albert_plus.distillation.phase_rows import Collator
+from hf_albert_plus.distillation.phase_rows import Collator, together
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusForTokenClassification
-from hf_albert_plus.tasks.own_data import find_task
+from hf_albert_plus.tasks.own_data import find_task, more_texts
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task_file import read_task
 from hf_albert_plus.training.settings import TrainSettings
-from tests.support.small_models import randomise, small_config
+from tests.support.small_models import small_config
 from tests.support.tagged import tagged_sentences, write_tagged
+from tests.support.taggers import make_model_of
 
 QUICK = TrainSettings(epochs=1, batch_size=8, learning_rate=1e-3, max_length=24, precision="fp32")
 
@@ -31,19 +33,10 @@ def data(tmp_path_factory):
     return write_tagged(tmp_path_factory.mktemp("tagged") / "my.jsonl", tagged_sentences(48))
 
 
-def make_model(directory, tokenizer_dir, kind, task):
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    names = {"id2label": dict(enumerate(task.labels)), "label2id": {name: i for i, name in enumerate(task.labels)}}
-    model = randomise(kind(small_config(vocab_size=len(tokenizer), **names)))
-    model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
-
-
 @pytest.fixture(scope="module")
 def teacher(data, tokenizer_dir, tmp_path_factory):
     directory = tmp_path_factory.mktemp("teacher")
-    return make_model(directory, tokenizer_dir, AlbertPlusForTokenClassification, find_task(str(data)))
+    return make_model_of(find_task(str(data)), directory, tokenizer_dir)
 
 
 def run(teacher, data, out, method, *, student="half", epochs=0.5, **options):
@@ -111,16 +104,61 @@ def test_methods_that_read_one_answer_a_text_are_refused(method, data, teacher, 
     assert not list(tmp_path.iterdir())
 
 
+def test_words_without_tags_are_answered_by_the_teacher_alone(tokenizer_dir, data):
+    """Their soft tags count as those of all other words do, and the labels' own loss passes over them."""
+    task, tokenizer = find_task(str(data)), AutoTokenizer.from_pretrained(tokenizer_dir)
+    labelled = encode(load_split(str(data), task, "train").select(range(2)), task, tokenizer, max_length=24)
+    bare = Path(data).with_name("bare.jsonl")
+    bare.write_text("".join(json.dumps({"tokens": words}) + "\n" for words, _ in tagged_sentences(3, seed=5)))
+    more = encode(more_texts(str(bare), task), task, tokenizer, max_length=24)
+    columns = Collator(tokenizer)(together(labelled, more).to_list())
+    words = sum(piece >= 0 for rows in (labelled, more) for row in rows for piece in row["first_pieces"])
+    torch.manual_seed(0)
+    student_BSC, teacher_BSC = torch.randn(2, *columns["labels"].shape, task.num_labels)
+    seen = Capture(TokenClassifierOutput(logits=student_BSC))
+    batch = terms.Batch(
+        seen,
+        None,
+        teacher_BSC,
+        columns["attention_mask"],
+        columns["labels"],
+        (),
+        {},
+        (),
+        labelled_B=columns["labelled"],
+    )
+    assert len(batch.classes(student_BSC)) == words
+    expected = []
+    for number, row in enumerate(labelled):
+        tags = [tag for tag in row["labels"] if tag != -100]
+        places = [piece for piece in row["first_pieces"] if piece >= 0]
+        chosen = student_BSC[number, places].log_softmax(dim=-1)
+        expected += [-float(chosen[place, tag]) for place, tag in enumerate(tags)]
+    assert float(terms.Labels(1.0).loss(batch)) == pytest.approx(sum(expected) / len(expected), rel=1e-5)
+
+
+def test_a_student_learns_more_words_than_have_tags(data, teacher, tmp_path):
+    more = tmp_path / "more.jsonl"
+    more.write_text("".join(json.dumps({"text": words}) + "\n" for words, _ in tagged_sentences(30, seed=5)))
+    steps = [
+        run(teacher, data, tmp_path / name, "kd-hidden", epochs=1, **given).result["phases"]["task"]["steps"]
+        for name, given in (("few", {}), ("many", {"unlabelled": str(more)}))
+    ]
+    assert steps[1] > steps[0]
+
+
 def test_answers_of_others_are_refused(data, teacher, tmp_path):
-    with pytest.raises(InvalidInput, match="--unlabelled is for tasks with an answer to each text"):
-        run(teacher, data, tmp_path / "student", "kd", unlabelled=str(data))
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the sailor sold the lamp\n")
+    with pytest.raises(InvalidInput, match="column 'tokens' must hold a list of words in every row"):
+        run(teacher, data, tmp_path / "student", "kd", unlabelled=str(texts))
     with pytest.raises(InvalidInput, match="--soft-labels is for tasks with an answer to each text"):
         run(teacher, data, tmp_path / "student", "kd", soft_labels="logits")
 
 
 def test_a_teacher_of_texts_is_refused(data, tokenizer_dir, tmp_path):
     task = find_task(str(data))
-    texts = make_model(tmp_path / "texts", tokenizer_dir, AlbertPlusForSequenceClassification, task)
+    texts = make_model_of(task, tmp_path / "texts", tokenizer_dir, kind=AlbertPlusForSequenceClassification)
     with pytest.raises(
         InvalidInput, match="must be a classifier of words with the 6 labels .*, AlbertPlusForSequenceC"
     ):

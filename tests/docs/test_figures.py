@@ -58,3 +58,15 @@ def test_a_row_elsewhere_says_what_the_page_says(results, figure, problems):
     readme = results.parents[1] / "README.md"
     readme.write_text(f"| | score |\n|---|---|\n| [ours](docs/results/page.md) | {figure} |\n| others | 1.23 |\n")
     assert len(list(figures.problems_elsewhere(readme))) == problems
+
+
+def test_documents_of_one_name_are_kept_beside_each_other(results, tmp_path):
+    for folder, score in (("finals", 1), ("floor", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "scores.json").write_text(json.dumps({"score": score}))
+    both = [tmp_path / folder / "scores.json" for folder in ("finals", "floor")]
+    path = figures.keep("both", [*both, tmp_path / "latency.json"])
+    kept = {"finals-scores": {"score": 1}, "floor-scores": {"score": 2}, "latency": {"examples": 1450}}
+    assert json.loads(path.read_text()) == kept
+    with pytest.raises(SystemExit, match="documents must differ in name or folder"):
+        figures.keep("both", [both[0], both[0]])

@@ -2,20 +2,23 @@
 
 import importlib.util
 import json
+import shutil
 
 import numpy
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.parity import TOLERANCES
 from hf_albert_plus.engines.span_answers import best_span
-from hf_albert_plus.engines.text_answers import ANSWERING, AnswerRule, AnswerSpan
+from hf_albert_plus.engines.text_answers import QUESTION_ANSWERING, AnswerRule, AnswerSpan
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.stage import export
-from hf_albert_plus.tasks.question_windows import MOST_WINDOWS
+from hf_albert_plus.serving.weights_comparison import check_as_weights
+from hf_albert_plus.tasks.question_windows import MOST_CONTEXT_WINDOWS
 from tests.support.questions import ASKED, make_answerer
 
 EXPORTS = ["onnx", "onnx-int8", *(["openvino"] if importlib.util.find_spec("openvino") else [])]
@@ -93,6 +96,21 @@ def test_exports_are_verified_at_both_outputs(exported):
     assert type(output).__name__ == "QuestionAnsweringModelOutput"
 
 
+def test_an_export_is_held_against_the_weights_beside_it(exported, plain, tmp_path):
+    check_as_weights(exported, plain.engine.runtime)
+    shutil.copytree(exported, tmp_path / "mixed")
+    weights = tmp_path / "mixed" / "model.safetensors"
+    tensors = load_file(weights)
+    # That of ends alone.
+    tensors["qa_outputs.weight"][1] *= 2
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(
+        InvalidInput,
+        match="must compute what the weights beside it do.*start_logits differ by .*e-0.*end_logits differ by [1-9]",
+    ):
+        check_as_weights(tmp_path / "mixed", plain.engine.runtime)
+
+
 def window(token, count, *, text, characters=None):
     characters = characters or [[2 * (token + place), 2 * (token + place) + 1] for place in range(count)]
     return {
@@ -109,7 +127,7 @@ def logits_of(starts, ends):
 
 
 def test_the_best_of_all_windows_by_hand():
-    rule = AnswerRule(("start", "end"), ANSWERING, longest_answer=2, no_answer_threshold=0.0)
+    rule = AnswerRule(("start", "end"), QUESTION_ANSWERING, longest_answer=2, no_answer_threshold=0.0)
     text = "a b c d e"
     rows = [window(0, 3, text=text), window(2, 3, text=text)]
     # The first token of each, a token of the question, the context's, the last one.
@@ -122,14 +140,14 @@ def test_the_best_of_all_windows_by_hand():
     assert (found.text, found.start, found.end, found.margin) == ("d e", 6, 9, -9.5)
     assert found.score == pytest.approx(numpy.exp(5.5) / total)
     assert found.no_answer_score == pytest.approx(numpy.exp(-4) / total)
-    always = best_span(rows, [first, second], AnswerRule(("start", "end"), ANSWERING, longest_answer=2))
+    always = best_span(rows, [first, second], AnswerRule(("start", "end"), QUESTION_ANSWERING, longest_answer=2))
     assert always.score == pytest.approx(numpy.exp(5.5) / (total - numpy.exp(-4)))
     assert always.no_answer_score == 0.0
     assert always.is_given(None)
 
 
 def test_an_end_before_its_start_and_a_span_too_long_are_none():
-    rule = AnswerRule(("start", "end"), ANSWERING, longest_answer=2)
+    rule = AnswerRule(("start", "end"), QUESTION_ANSWERING, longest_answer=2)
     row = window(0, 4, text="a b c d")
     found = best_span([row], [logits_of([0, 0, 5, 0, 0, 4, 0], [0, 0, 0, 4.5, 0, 5, 0])], rule)
     assert found.text == "a b"
@@ -147,7 +165,7 @@ def test_an_end_before_its_start_and_a_span_too_long_are_none():
     ],
 )
 def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, characters, said):
-    rule = AnswerRule(("start", "end"), ANSWERING)
+    rule = AnswerRule(("start", "end"), QUESTION_ANSWERING)
     found = best_span(
         [window(0, 2, text=text, characters=characters)], [logits_of([0, 0, 5, 0, 0], [0, 0, 5, 0, 0])], rule
     )
@@ -158,7 +176,7 @@ def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, char
 def test_a_context_of_dropped_characters_has_no_answer(exported, plain):
     assert plain.ask([("who ?", "\u0000\u0001")]) == [None]
     empty = {"first": 3, "token": 0, "characters": [], "text": "", "text_start": 0}
-    always = AnswerRule(("start", "end"), ANSWERING)
+    always = AnswerRule(("start", "end"), QUESTION_ANSWERING)
     found = best_span([empty], [logits_of([0, 0, 0, 0], [0, 0, 0, 0])], always)
     assert found == AnswerSpan("", 0, 0, 0.0, 1.0, numpy.inf)
     assert not found.is_given(None)
@@ -167,7 +185,7 @@ def test_a_context_of_dropped_characters_has_no_answer(exported, plain):
 def test_logits_that_are_no_numbers_give_no_answer():
     row = window(0, 2, text="a b")
     for starts in ([0, 0, float("nan"), 0, 0], [float("nan"), 0, 0, 0, 0]):
-        found = best_span([row], [logits_of(starts, [0.0] * 5)], AnswerRule(("start", "end"), ANSWERING))
+        found = best_span([row], [logits_of(starts, [0.0] * 5)], AnswerRule(("start", "end"), QUESTION_ANSWERING))
         assert numpy.isnan(found.score)
         assert not found.is_given(None)
 
@@ -176,9 +194,9 @@ def test_long_contexts_are_read_in_windows_and_bounded(plain):
     context = "no " * 40 + "the sailor sold the lamp . " + "no " * 40
     assert plain.asked([("who sold the lamp ?", context)]).truncated == [False]
     asked = plain.asked([("who sold the lamp ?", context * 200), ("who ?", "the doctor")])
-    assert len(asked.places[0]) == MOST_WINDOWS < asked.windows[0]
+    assert len(asked.places[0]) == MOST_CONTEXT_WINDOWS < asked.windows[0]
     assert asked.truncated == [True, False]
-    assert [len(part) for part in asked.places] == [MOST_WINDOWS, 1]
+    assert [len(part) for part in asked.places] == [MOST_CONTEXT_WINDOWS, 1]
     assert max(asked.lengths) <= plain.facts.max_length
 
 

@@ -8,16 +8,17 @@ import sys
 
 import numpy
 import pytest
-from transformers import AutoTokenizer, BertTokenizerFast
+from transformers import AutoTokenizer, BertTokenizerFast, DistilBertConfig
 
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import get_runtime
-from hf_albert_plus.engines.classifier_config import answer_rule_of, length_taken
+from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.plain_config import read_plain_config
 from hf_albert_plus.engines.plain_onnx import open_plain
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.engines.text_tokens import read_plain_tokens
+from hf_albert_plus.model_inputs import length_taken
 from hf_albert_plus.tasks.rows import load_tokenizer
 
 TEXTS = [
@@ -39,7 +40,7 @@ def test_a_config_says_the_same_without_transformers(exported_dir):
     [
         {"vocab_size": None}, {"vocab_size": "8000"}, {"vocab_size": 0}, {"max_position_embeddings": True}, {"id2label": {"0": "a", "2": "b"}},
         {"id2label": {}}, {"id2label": None, "num_labels": "2"}, {"id2label": ["a"]}, {"id2label": {"0": 1}}, {"id2label": {"x": "a"}}, {"label2id": {"a": 1, "b": 0}},
-        {"num_labels": 7, "id2label": {"0": "a", "1": "b"}}, {"problem_type": "none"}, {"architectures": None}, {"architectures": ["BertModel"]}, {"pad_token_id": -1},
+        {"num_labels": 7, "id2label": {"0": "a", "1": "b"}}, {"problem_type": "none"}, {"architectures": None}, {"architectures": ["BertForMaskedLM"]}, {"architectures": ["AlbertPlusTwinModel"]}, {"architectures": 5}, {"architectures": {}}, {"pad_token_id": -1},
         {"pad_token_id": 10**9}, {"model_type": 5}, {"type_vocab_size": None},
     ],
     ids=str,
@@ -49,6 +50,19 @@ def test_what_a_config_does_not_say_plainly_is_left_to_transformers(exported_dir
     content = {name: value for name, value in {**content, **fields}.items() if name not in fields or value is not None}
     (tmp_path / "config.json").write_text(json.dumps(content))
     assert read_plain_config(tmp_path) is None
+
+
+@pytest.mark.parametrize("head", ["Model", "ForSequenceClassification"])
+def test_a_width_is_read_under_the_name_that_an_architecture_has_for_it(tmp_path, head):
+    """DistilBERT calls it `dim`; of a classifier nobody asks."""
+    DistilBertConfig(
+        architectures=[f"DistilBert{head}"], dim=48, vocab_size=100, max_position_embeddings=32
+    ).save_pretrained(tmp_path)
+    plain = read_plain_config(tmp_path)
+    assert plain.hidden_size == load_config(tmp_path, option="it").hidden_size == 48
+    content = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({name: content[name] for name in content if name != "dim"}))
+    assert (read_plain_config(tmp_path) is None) == (head == "Model")
 
 
 def rows_of(columns):
@@ -102,7 +116,7 @@ def test_logits_are_those_of_the_whole_engine_bit_for_bit(exported_dir, runtime)
     ids = numpy.arange(60).reshape(3, 20) % plain.config.vocab_size
     arrays = {"input_ids": ids, "attention_mask": numpy.ones_like(ids), "token_type_ids": numpy.zeros_like(ids)}
     arrays = {name: arrays[name] for name in plain.inputs}
-    numpy.testing.assert_array_equal(plain.logits(arrays), whole.logits(arrays))
+    numpy.testing.assert_array_equal(plain.output("logits", arrays), whole.output("logits", arrays))
     assert plain.inputs == whole.inputs
 
 
@@ -123,6 +137,26 @@ def test_a_process_that_serves_needs_neither_torch_nor_transformers(exported_dir
     assert done.returncode == 0, done.stderr
     found = TextClassifier(exported_dir, "onnx-int8", cores=1, max_length=None)
     assert done.stdout.strip() == str(found.classify(["a good film", ("a", "b")]))
+
+
+ENCODES = """
+import sys
+for name in ("torch", "transformers"):
+    sys.modules[name] = None
+from hf_albert_plus.engines.text_encoder import TextEncoder
+from hf_albert_plus.serving import application, trial_process
+trial_process.try_model(sys.argv[1], "onnx-int8", None)
+print(TextEncoder(sys.argv[1], "onnx-int8", cores=1).encode(["a good film"], normalize_embeddings=True).tolist())
+"""
+
+
+def test_an_encoder_needs_neither_as_well(vectors_dir):
+    done = subprocess.run([sys.executable, "-c", ENCODES, vectors_dir], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = Engine.load(vectors_dir, "onnx-int8", threads=1)(
+        **AutoTokenizer.from_pretrained(vectors_dir)("a good film", return_tensors="pt")
+    )
+    numpy.testing.assert_allclose(json.loads(done.stdout), expected.sentence_embedding.numpy(), atol=1e-5)
 
 
 def test_what_an_export_compared_is_compared_again_only_where_it_is_another(exported_dir, tmp_path):

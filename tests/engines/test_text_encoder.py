@@ -1,5 +1,7 @@
 """Vectors of texts through an engine, against a masked mean worked out by hand."""
 
+import shutil
+
 import numpy
 import pytest
 import torch
@@ -58,6 +60,21 @@ def test_long_texts_are_cut(exported, encoder_dir):
     kept = tokenizer.decode(tokenizer(long, truncation=True, max_length=8)["input_ids"], skip_special_tokens=True)
     assert len(tokenizer(long)["input_ids"]) > 8
     numpy.testing.assert_allclose(encoder.encode(long), means(encoder_dir, [kept])[0].numpy(), atol=1e-4, rtol=0)
+
+
+def test_texts_are_as_long_as_the_library_reads_them(encoder_dir, tmp_path):
+    """What the source says stays in its export, and holds unless told otherwise."""
+    source = tmp_path / "source"
+    shutil.copytree(encoder_dir, source)
+    (source / "sentence_bert_config.json").write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    export(source, to=["onnx"], output=tmp_path / "out", settings=ExportSettings(pooling="mean"))
+    assert TextEncoder(tmp_path / "out", "onnx").max_seq_length == 8
+    assert TextEncoder(tmp_path / "out", "onnx", max_length=64).max_seq_length == 64
+    long = " ".join(TEXTS)
+    expected = TextEncoder(tmp_path / "out", "onnx", max_length=8).encode(long)
+    numpy.testing.assert_array_equal(TextEncoder(tmp_path / "out", "onnx").encode(long), expected)
+    (tmp_path / "out" / "sentence_bert_config.json").write_text('{"max_seq_length": 512}')
+    assert TextEncoder(tmp_path / "out", "onnx").max_seq_length == 64
 
 
 def test_an_engine_without_vectors_is_refused(exported_dir, exported):

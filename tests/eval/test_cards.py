@@ -151,7 +151,14 @@ def test_cards_of_a_data_set_off_the_hub_have_no_hub_results(measured, seeds, tm
     ("words", "message"),
     [
         (("{seed}",), "a card needs measurements, or card.json"),
-        (("{seed}", "--scores", "{m}/scores.json"), "needs --scores and --bench, got one of them"),
+        (
+            ("{seed}", "--scores", "{m}/scores.json"),
+            "needs --scores and --bench, got --scores alone; make the other: albert-plus bench .* --baseline TEACHER --json latency.json, and add",
+        ),
+        (
+            ("{seed}", "--bench", "{m}/bench.json"),
+            "got --bench alone; make the other: albert-plus eval .* --data DATA --json",
+        ),
         (("{m}/bench.json",), "must come from albert-plus card or report"),
         (
             ("{m}", "--scores", "{m}/scores.json", "--bench", "{m}/bench.json"),

@@ -77,7 +77,7 @@ def reported(request, tmp_path_factory, tokenizer_dir):
         object.__setattr__(timed, "model_sha256", row.runs[0].model_sha256)
     write_json(folder / "scores.json", to_json(scores))
     write_json(folder / "latency.json", to_json(latency))
-    report([folder / "scores.json"], bench=folder / "latency.json", output=folder / "report", title="T", data_name="mine")  # fmt: skip
+    report([folder / "scores.json"], bench=folder / "latency.json", output=folder / "report", title="T")
     return kind, folder, task
 
 
@@ -102,6 +102,19 @@ def test_the_report_has_what_the_task_has(reported):
     run = read_scores(folder / "scores.json").rows[0].runs[0]
     assert [row["class"] for row in rows] == [*task.labels] * 2
     assert [float(row["f1"]) for row in rows[:3]] == [each.f1 for each in run.classes]
+
+
+def test_data_of_ones_own_are_not_called_glues(reported):
+    _, folder, _ = reported
+    page = (folder / "report" / "report.md").read_text()
+    facts = read_facts(folder / "report" / "cards" / "other-my.json")
+    card = render(facts)
+    assert "Scores are points on my;" in page
+    assert facts["data_name"] == "my"
+    assert "GLUE" not in page + card
+    assert "One task: my, sequences of up to" in card
+    assert not any(word in card for word in ("English", "language: en", "benchmark"))
+    assert "name: my\n" in card
 
 
 def test_verdicts_and_the_card_know_the_measure(reported):

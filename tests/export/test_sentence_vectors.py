@@ -7,11 +7,12 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from hf_albert_plus.conversion.sentence_encoders import trained_pooling
+from hf_albert_plus.conversion.sentence_modules import form_of, read_modules, write_modules
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.parity import onnx_runner
+from hf_albert_plus.engines.pooled_encoder import SentenceEncoder
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.tracing import export_graph, save_graph
-from hf_albert_plus.export.sentence_vectors import SentenceEncoder, write_modules
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.heads import albert_plus_class
@@ -77,7 +78,8 @@ def test_what_is_compared_at_export_is_the_vector_too(exported):
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_both_ways_of_pooling_an_albert_plus(tmp_path, pooling, normalize):
     model = randomise(albert_plus_class("Model")(small_config(num_hidden_layers=1, pooling="mean", pooler="none")))
-    save_graph(export_graph(SentenceEncoder(model, pooling=pooling, normalize=normalize).eval()), tmp_path / "m.onnx")
+    pooled = SentenceEncoder(model, pooling=pooling, normalize=normalize).eval()
+    save_graph(export_graph(pooled), tmp_path / "m.onnx")
     for batch, length in ((1, 1), (3, 11), (2, 64)):
         inputs = pair_inputs(120, batch=batch, length=length)
         with torch.no_grad():
@@ -91,15 +93,17 @@ def test_both_ways_of_pooling_an_albert_plus(tmp_path, pooling, normalize):
 
 
 @pytest.mark.filterwarnings("ignore")  # of the library, on import
-@pytest.mark.parametrize("settings", [MEAN, ExportSettings(pooling="mean"), ExportSettings(pooling="cls")], ids=str)
-def test_sentence_transformers_reads_the_directory_alike(encoder_dir, tmp_path, settings):
+@pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("mean", False), ("cls", False)])
+def test_sentence_transformers_reads_the_directory_alike(encoder_dir, tmp_path, pooling, normalize):
     library = pytest.importorskip("sentence_transformers")
     AutoTokenizer.from_pretrained(encoder_dir).save_pretrained(tmp_path)
     model = AutoModel.from_pretrained(encoder_dir).eval()
     model.save_pretrained(tmp_path)
-    write_modules(tmp_path, model.config, settings)
+    modules = form_of(pooling, normalize)
+    write_modules(tmp_path, model.config, modules)
+    assert read_modules(tmp_path, option="DIR") == modules
     vectors = library.SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS, convert_to_tensor=True)
-    mine = SentenceEncoder(model, pooling=settings.pooling, normalize=settings.normalize).eval()
+    mine = SentenceEncoder(model, pooling=pooling, normalize=normalize).eval()
     with torch.no_grad():
         expected = mine(**rows_of(encoder_dir)).sentence_embedding
     torch.testing.assert_close(vectors, expected, atol=1e-5, rtol=0)

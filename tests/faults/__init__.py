@@ -4,7 +4,8 @@ from tests.faults.fault import Fault
 from tests.faults.faults_all_over import ALL_OVER
 from tests.faults.faults_of_compression import COMPRESSION
 from tests.faults.faults_of_exports import EXPORTS
+from tests.faults.faults_of_long_texts import LONG_TEXTS
 from tests.faults.faults_of_losses import LOSSES
 from tests.faults.faults_of_methods import METHODS
 
-FAULTS: tuple[Fault, ...] = (*ALL_OVER, *LOSSES, *METHODS, *COMPRESSION, *EXPORTS)
+FAULTS: tuple[Fault, ...] = (*ALL_OVER, *LOSSES, *METHODS, *COMPRESSION, *EXPORTS, *LONG_TEXTS)

@@ -213,4 +213,25 @@ LOSSES: tuple[Fault, ...] = (
         "torch.where(by_student_BS[..., None], own, other)",
         ("test_extreme", "test_the_second_table_is_read_and_predicts"),
     ),
+    Fault(
+        "vector-error-is-a-mean",
+        "The squared error of vectors is a mean over their numbers.",
+        "(student_BW - teacher_BW).square().sum(dim=-1).mean()",
+        "(student_BW - teacher_BW).square().mean()",
+        ("test_the_losses_against_numpy", "test_embeddings"),
+    ),
+    Fault(
+        "prefixes-at-the-end",
+        "Prefixes of vectors are their last numbers.",
+        "student_BW[:, :kept]",
+        "student_BW[:, -kept:]",
+        ("test_the_losses_against_numpy", "test_embeddings"),
+    ),
+    Fault(
+        "texts-similar-to-themselves",
+        "The mean over pairs of texts counts each text beside itself.",
+        "max(1, batch * (batch - 1))",
+        "batch * batch",
+        ("test_the_losses_against_numpy", "test_similarities_worked_by_hand", "test_embeddings"),
+    ),
 )

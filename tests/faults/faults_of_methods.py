@@ -4,6 +4,34 @@ from tests.faults.fault import Fault
 
 METHODS: tuple[Fault, ...] = (
     Fault(
+        "vectors-weights-swapped",
+        "The squared error of vectors has the weight of their cosine.",
+        "VectorError(squared_error_weight, own_space",
+        "VectorError(cosine_weight, own_space",
+        ("test_embeddings",),
+    ),
+    Fault(
+        "vectors-without-a-space",
+        "A student with prefixes is held to the teacher's own space.",
+        "(differ or term.own_space)",
+        "differ",
+        ("test_embeddings",),
+    ),
+    Fault(
+        "vectors-in-order-of-length",
+        "A text has the teacher's answer to another one.",
+        "for file in files])[torch.tensor(order).argsort()]",
+        "for file in files])",
+        ("test_the_rows_have_the_teachers_vectors",),
+    ),
+    Fault(
+        "vectors-of-any-length",
+        "A sentence encoder's vectors are not normalised where it says so.",
+        'SentenceForm(pooling, "Normalize" in kinds)',
+        "SentenceForm(pooling, False)",
+        ("test_the_rows_have_the_teachers_vectors", "test_the_student_is_a_sentence_encoder_of_its_own"),
+    ),
+    Fault(
         "soft-share-swapped",
         "Labels have the weight of the soft targets, and soft targets that of the labels.",
         "t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share)",

@@ -29,6 +29,8 @@ VERBS: dict[str, list[str]] = {
     "distill": [
         f"--teacher {{in}}/classifier --learning-rate 1e-4 {_TRAIN}",
         f"--teacher {{in}}/classifier --method tinybert --student {{in}}/classifier --text {{in}}/texts.tsv --general-teacher {{in}}/encoder {_TRAIN}",
+        "--method embeddings --teacher {in}/vectors --text {in}/text.txt --set matryoshka_dims=4 --epochs 0.1 --batch-size 8 --max-length 16 "
+        "--precision fp32 --threads 1 --out out",
     ],
     "augment": [
         "--data {in}/glue-sst2 --task sst2 --masked-lm {in}/masked-lm --word-vectors {in}/vectors.txt --copies 1 --threads 1 --out out"
@@ -65,7 +67,9 @@ VERBS: dict[str, list[str]] = {
         "{in}/classifier --text {in}/rows.txt --max-length 16 --threads 1 --json",
     ],
     "retrieve": [
-        "{in}/twin --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --index index.safetensors --json result.json"
+        "{in}/twin --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --index index.safetensors --json result.json",
+        "{in}/vectors:onnx --task mrpc --data {in}/glue-mrpc --max-length 32 --threads 1 --json result.json",
+        "--static {in}/encoder --task mrpc --data {in}/glue-mrpc --threads 1 --json result.json",
     ],
     "submit": ["sst2={in}/exported:onnx --data {in}/glue-sst2 --max-length 32 --threads 1 --out out.zip"],
     "bench targets": [
@@ -76,9 +80,11 @@ VERBS: dict[str, list[str]] = {
     "bench peers": ["{in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
     "bench passes": ["{in}/exported --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
     "bench self-check": ["{in}/exported:onnx --shapes 1x8 --seconds 0.01 --threads 1 --json result.json"],
+    "bench gpu": ["--device cpu --small --plan --out out"],
     "bench cuda": ["{in}/exported --shapes 1x8 --seconds 0.01 --json result.json"],
     "report": ["--scores {in}/scores-carded.json --bench {in}/latency-carded.json --out out"],
     "card": ["carded", "carded --scores {in}/scores-carded.json --bench {in}/latency-carded.json", "carded --check"],
+    "push": ["{in}/classifier user/model --license mit --dry-run", "{in}/exported user/model --dry-run --json"],
     "pretrain": [
         f"--corpus {{in}}/corpus --out out {_ARCHITECTURE} --batch-size 8 --epochs 0.1 --evaluations 1 --precision fp32 --threads 1",
         f"--corpus {{in}}/text.txt --tokenizer {{in}}/tokenizer --language none --max-length 16 --held-out 0.2 --out out {_ARCHITECTURE} "

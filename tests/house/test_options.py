@@ -31,15 +31,17 @@ OWN = {
         "precision": "of one timed step",
     },
     "demo": {"seed": "of data, too"},
-    "embed": {"cores": "of its one process, which has no workers beside it"},
     "score": {
         "cores": "of a worker, which a cluster has its own default for",
         "address": "of a cluster that scores, and without --jobs",
     },
     "serve": {"address": "of a cluster that serves"},
+    "card": {"language": "of the texts that a model reads, as the Hub has it"},
+    "push": {"language": "of the texts that a model reads, as the Hub has it"},
     "convert": {"initialise": "another start than a student's: one of the three ways in which layers become one"},
 }
 OWN["bench-pretrain"] = OWN["bench pretrain"]
+OWN["embed"] = OWN["score"]
 for _member in ("targets", "peers", "passes", "self-check", "cuda"):
     OWN[f"bench {_member}"] = {"shapes": "of one timing, other ones than those of a whole run"}
 # Names of data and models, which are where a verb reads and not how it works.
@@ -49,7 +51,7 @@ PLACES = {"data", "task", "text", "texts", "student"}
 def test_the_verbs_take_settings():
     assert len(CLASSES) >= 14
     without = {name for name, pairs in VERBS.items() if not pairs}
-    assert without <= {"demo", "variants", "convert", "report", "card", "tokenizer import"} | {
+    assert without <= {"demo", "variants", "convert", "report", "card", "push", "tokenizer import"} | {
         name for name in VERBS if name.startswith("bench")
     }
 

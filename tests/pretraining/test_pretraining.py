@@ -26,6 +26,7 @@ from hf_albert_plus.records.record import read_record
 from hf_albert_plus.training.loop import AccumulatingTrainer
 from tests.support.command_line import invoke
 from tests.support.corpora import as_text, built_corpus, make_text
+from tests.support.event_files import curves_in
 from tests.support.pretraining import CONFIG, SETTINGS, WIDTH, words
 
 
@@ -226,18 +227,10 @@ def test_a_run_in_bf16_learns_as_one_in_fp32(corpus, tmp_path):
 
 
 def test_curves_for_tensorboard(corpus, tmp_path):
-    """The scores of the record, read back from the event file, record by record: length, checksum, bytes, checksum."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    record = pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=PretrainSettings(**SETTINGS))
-    (file,) = (tmp_path / "out" / "runs").iterdir()
-    data, place, curves = file.read_bytes(), 0, {}
-    while place < len(data):
-        length = int.from_bytes(data[place : place + 8], "little")
-        event = Event.FromString(data[place + 12 : place + 12 + length])
-        place += length + 16
-        for value in event.summary.value:
-            curves.setdefault(value.tag, {})[event.step] = value.simple_value
+    """The scores of the record, read back from the event file."""
+    settings = PretrainSettings(**SETTINGS, report_to=("tensorboard",))
+    record = pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=settings)
+    curves = curves_in(tmp_path / "out" / "runs")
     for name in ("mlm_loss", "mlm_accuracy", "order_accuracy"):
         expected = {scores["step"]: scores[name] for scores in record.result["held_out"]}
         assert curves[f"eval/{name}"] == pytest.approx(expected, rel=1e-6)

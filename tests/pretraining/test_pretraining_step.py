@@ -91,7 +91,7 @@ def test_steps_are_timed_against_transformers(corpus, monkeypatch, short_benches
 
 def test_batches_of_the_bench_count_real_tokens(corpus, corpus_tokenizer):
     rows = load_from_disk(str(corpus))["train"]
-    batches = pretraining_step._Batches(rows, pretraining_step._usual_collator(corpus_tokenizer), 8)
+    batches = pretraining_step._Batches(rows, pretraining_step.usual_collator(corpus_tokenizer), 8)
     batch, tokens = next(iter(batches))
     assert int(batch["attention_mask"].sum()) == tokens
     packed = pretraining_step._Batches(PackedRows(rows, width=WIDTH), make_collator(corpus_tokenizer, packed=True), 4)

@@ -16,22 +16,24 @@ from tests.support.stopped_runs import outcome
 
 pytestmark = pytest.mark.slow
 
-STAGES = ("finetune", "distill", "pretrain", "qat", "corpus", "score")
-KILLS = {"finetune": 4, "distill": 4, "pretrain": 3, "qat": 3, "corpus": 3, "score": 3}
+STAGES = ("finetune", "distill", "pretrain", "qat", "corpus", "score", "embed")
+KILLS = {"finetune": 4, "distill": 4, "pretrain": 3, "qat": 3, "corpus": 3, "score": 3, "embed": 3}
 # How many kills of a run before it is let alone.
 PATIENCE = 2
-# Of a run of a batch scoring: they say how it went.
+# Runs over files, and the folders of their parts: what is done stays in the output itself.
+PARTS = {"score": "scores", "embed": "vectors"}
+# Of such a run: they say how it went.
 OF_THE_RUN = {"rows_of_this_run", "sentences_per_s"}
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory, encoder_dir, data_dir, teachers, corpus, tokenizer_dir, exported_dir):
+def given(tmp_path_factory, encoder_dir, data_dir, teachers, corpus, tokenizer_dir, exported_dir, vectors_dir):
     text = tmp_path_factory.mktemp("killed") / "text.txt"
     text.write_text(as_text(make_text(count=120)), encoding="utf-8")
     (rows,) = (data_dir / "sst2").glob("validation*.parquet")
     config = {**{name: SMALL[name] for name in SMALL if name != "vocab_size"}, "embedding_size": 16}
     places = {"encoder": encoder_dir, "data": data_dir, "teacher": teachers / "sst2", "corpus": corpus, "tokenizer": tokenizer_dir,
-              "exported": exported_dir, "text": text, "rows": rows}  # fmt: skip
+              "exported": exported_dir, "vectors": vectors_dir, "text": text, "rows": rows}  # fmt: skip
     return {**{name: str(path) for name, path in places.items()}, "config": config}
 
 
@@ -60,7 +62,7 @@ def runs(given, tmp_path_factory):
 
 def kept_files(stage, out):
     """What a later run goes on with."""
-    folder = out / "scores" if stage == "score" else out.with_name(f"{out.name}.partial") / "checkpoints"
+    folder = out / PARTS[stage] if stage in PARTS else out.with_name(f"{out.name}.partial") / "checkpoints"
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
 
 
@@ -102,8 +104,8 @@ def test_a_run_that_is_killed_and_damaged_makes_what_a_whole_one_makes(stage, ru
             if runs(stage, out, kill_after=random.uniform(0.1, 1) * seconds)["status"] == 0:
                 break
             kills += 1
-            # A directory with its final name is whole; that of a batch scoring, once it has its record.
-            if out.exists() and (stage != "score" or (out / "record.json").exists()):
+            # A directory with its final name is whole; that of a run over files, once it has its record.
+            if out.exists() and (stage not in PARTS or (out / "record.json").exists()):
                 read_record(out)
             files = kept_files(stage, out)
             if files and random.random() < 0.5:

@@ -14,8 +14,8 @@ from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.text_answers import AnswerRule
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.refusals import Unusable
 from hf_albert_plus.serving.repository import scan
 from hf_albert_plus.serving.settings import ServeSettings
@@ -36,8 +36,8 @@ def served(request, exported_dir, settings):
     """Two versions of a model, one of them int8, in the server's process or behind replicas, and the gate before them."""
     gate = Gate()
     models = {
-        1: QueuedClassifier(exported_dir, "onnx-int8", settings),
-        2: QueuedClassifier(exported_dir, "onnx", settings),
+        1: QueuedModel(exported_dir, "onnx-int8", settings),
+        2: QueuedModel(exported_dir, "onnx", settings),
     }
     if request.param == "cluster":
         models = {version: behind_a_replica(model) for version, model in models.items()}
@@ -228,7 +228,7 @@ def test_padding_has_its_side(served):
 
 def test_an_answer_that_takes_too_long_is_not_waited_for(exported_dir):
     settings = ServeSettings(deadline_s=0.2)
-    model = QueuedClassifier(exported_dir, "onnx", settings)
+    model = QueuedModel(exported_dir, "onnx", settings)
     model._batcher.run = lambda rows: time.sleep(1) or [numpy.zeros(2)] * len(rows)
     running = Running(Catalogue({"slow": {1: model}}), settings, Gate())
     status, headers, content = running.ask("POST", "/classify", {"inputs": "a"})
@@ -239,7 +239,7 @@ def test_an_answer_that_takes_too_long_is_not_waited_for(exported_dir):
 
 def test_an_error_of_the_servers_own_is_none_of_the_clients(exported_dir):
     settings = ServeSettings()
-    model = QueuedClassifier(exported_dir, "onnx", settings)
+    model = QueuedModel(exported_dir, "onnx", settings)
 
     def fails(rows):
         raise RuntimeError("/secret/path")

@@ -7,8 +7,8 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.kinds import CLOSE, KINDS, make_classifier
 from tests.support.local_server import Running
@@ -32,7 +32,7 @@ def served(directory, tokenizer_dir, tmp_path_factory):
     make_answerer(always, tokenizer_dir)
     paths = {"answers": directory, "texts": texts, "tags": tags, "always": always}
     running = Running(
-        Catalogue({name: {1: QueuedClassifier(path, "torch", settings)} for name, path in paths.items()}),
+        Catalogue({name: {1: QueuedModel(path, "torch", settings)} for name, path in paths.items()}),
         settings,
         Gate(),
     )
@@ -114,10 +114,10 @@ def test_windows_of_a_context_are_bounded(served):
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("/answer", {"model": "texts", "inputs": {"question": "a", "context": "b"}}, "texts answers texts, and answers no questions: ask /classify"),
-        ("/answer", {"model": "tags", "inputs": {"question": "a", "context": "b"}}, "tags gives each word a tag, and answers no questions: ask /tag"),
+        ("/answer", {"model": "texts", "inputs": {"question": "a", "context": "b"}}, "texts gives texts labels, and questions no answer: ask /classify"),
+        ("/answer", {"model": "tags", "inputs": {"question": "a", "context": "b"}}, "tags gives each word a tag, and questions no answer: ask /tag"),
         ("/classify", {"model": "answers", "inputs": "a"}, "answers gives questions a span of their context, and texts no label: ask /answer"),
-        ("/tag", {"model": "answers", "inputs": "a"}, "and tags no words: ask /answer"),
+        ("/tag", {"model": "answers", "inputs": "a"}, "and words no tag: ask /answer"),
         ("/answer", {"model": "answers", "inputs": "a"}, "must be an object with question and context, or a list of these"),
         ("/answer", {"model": "answers", "inputs": []}, "inputs"),
         ("/answer", {"model": "answers", "inputs": {"question": "a"}}, "context"),

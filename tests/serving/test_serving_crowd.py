@@ -6,8 +6,8 @@ import time
 import pytest
 
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.graphs import quantise_dynamically
 from tests.support.local_server import Running
@@ -22,7 +22,7 @@ TEXTS = [" ".join(WORDS[(first * step) % len(WORDS)] for step in range(1, 2 + fi
 def storm_at(directory):
     """What 32 clients were told in good and bad requests, of one text to many."""
     settings = ServeSettings(max_body=MAX_BODY, deadline_s=60)
-    model = QueuedClassifier(directory, "onnx-int8", settings)
+    model = QueuedModel(directory, "onnx-int8", settings)
     running = Running(Catalogue({"film": {1: model}}), settings, Gate())
     alone = logits_of(directory, "onnx-int8", TEXTS)
     try:

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from hf_albert_plus.serving.batcher import TokenBatcher
-from hf_albert_plus.serving.classifier import QueuedClassifier
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from hf_albert_plus.serving.shared_calls import SharedCalls
 from tests.support.local_server import servers
@@ -26,13 +26,13 @@ def running(exported_dir):
 
 def poisoned(classifier, harm, *, poison=POISON):
     """Has rows with the poisonous id harm the batch that they are in, as the engine's own faults do."""
-    logits_of = classifier.engine.logits
+    output_of = classifier.engine.output
 
-    def harmed(arrays):
-        logits = logits_of(arrays)
+    def harmed(name, arrays):
+        logits = output_of(name, arrays)
         return harm(logits) if (arrays["input_ids"] == poison).any() else logits
 
-    classifier.engine.logits = harmed
+    classifier.engine.output = harmed
     return classifier
 
 
@@ -70,8 +70,8 @@ def together(ask, requests):
     ],
 )  # fmt: skip
 def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, exported_dir, tensor, message):
-    classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1))
-    server = running(behind_a_replica(slowness_s=0.02, classifier=classifier))
+    classifier = QueuedModel(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1))
+    server = running(behind_a_replica(classifier, slowness_s=0.02))
     good = {"inputs": [ids_of([2, 8, 3])]}
     answers = together(server.ask, [good, {"inputs": [tensor]}, good, good])
     assert [status for status, _, _ in answers] == [200, 422, 200, 200]
@@ -81,8 +81,8 @@ def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, e
 @pytest.mark.parametrize("harm", [fails, is_nan, is_short])
 @pytest.mark.parametrize("shares", ["a batch", "a call"])
 def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):
-    classifier = poisoned(QueuedClassifier(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1)), harm)
-    server = running(classifier if shares == "a batch" else behind_a_replica(slowness_s=0.02, classifier=classifier))
+    classifier = poisoned(QueuedModel(exported_dir, "onnx", ServeSettings(wait_ms=100, cores=1)), harm)
+    server = running(classifier if shares == "a batch" else behind_a_replica(classifier, slowness_s=0.02))
     good, bad = {"inputs": [ids_of([2, 8, 3])]}, {"inputs": [ids_of([2, POISON, 3])]}
     answers = together(server.ask, [good, good, bad, good, good])
     assert [status for status, _, _ in answers] == [200, 200, 500, 200, 200]
@@ -92,7 +92,7 @@ def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):
 
 
 def test_scores_that_are_no_numbers_are_an_error_and_counted(running, exported_dir):
-    classifier = QueuedClassifier(exported_dir, "onnx", ServeSettings(cores=1))
+    classifier = QueuedModel(exported_dir, "onnx", ServeSettings(cores=1))
     ids = classifier.model.tokens.whole(["no"])[0]["input_ids"]
     server = running(poisoned(classifier, is_nan, poison=ids[1]))
     row = numpy.array(ids).astype("<i8").tobytes()
@@ -109,7 +109,7 @@ def test_scores_that_are_no_numbers_are_an_error_and_counted(running, exported_d
         server.ask("POST", INFER, head + row, Inference_Header_Content_Length=str(len(head))),
     ]
     for status, _, content in asked:
-        assert (status, content) == (500, {"error": "the model computed no finite scores for this request"})
+        assert (status, content) == (500, {"error": "the model computed no finite logits for this request"})
     metrics = server.ask("GET", "/metrics")[2].decode()
     assert 'hf_albert_plus_not_finite_total{model="film",version="1"} 3.0' in metrics
     assert server.classify(inputs="a good film")[0] == 200

@@ -9,9 +9,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.fitness import check_directory
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.repository import scan
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.kinds import CLOSE, KINDS, NAMES, TEXTS, THRESHOLDS, make_classifier
@@ -32,7 +32,7 @@ def directories(tokenizer_dir, tmp_path_factory):
 @pytest.fixture(scope="module")
 def served(directories):
     settings = ServeSettings(cores=1)
-    models = {name: {1: QueuedClassifier(path, "torch", settings)} for name, path in directories.items()}
+    models = {name: {1: QueuedModel(path, "torch", settings)} for name, path in directories.items()}
     running = Running(Catalogue(models), settings, Gate())
     yield running
     running.stop()

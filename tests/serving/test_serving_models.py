@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.local_server import Running
 
@@ -189,14 +189,14 @@ def test_what_is_wrong_is_said_before_libraries_that_take_seconds_are_imported(m
 
 
 def test_files_are_hashed_again_only_where_they_are_others(exported_dir, tmp_path, monkeypatch):
-    from hf_albert_plus.engines import text_classifier
+    from hf_albert_plus.engines import text_model
     from hf_albert_plus.serving import trial_process
     from hf_albert_plus.serving.repository import scan
 
     shutil.copytree(exported_dir, tmp_path / "film")
     (served,) = scan(tmp_path / "film", runtime="onnx")
     hashed = []
-    monkeypatch.setattr(text_classifier, "check_hashes", lambda directory, runtime: hashed.append(runtime.name))
+    monkeypatch.setattr(text_model, "check_hashes", lambda directory, runtime: hashed.append(runtime.name))
     words = (str(served.directory), served.runtime)
     trial_process.main(*words, served.content)
     assert hashed == []
@@ -210,7 +210,7 @@ def test_longer_texts_than_positions_are_said_before_anything_starts(exported_di
     monkeypatch.setattr(server, "Trial", None)
     hosting = server.Hosting(port=free_port())
     found = server.Server(exported_dir, runtime="onnx", settings=ServeSettings(max_length=65), hosting=hosting)
-    with pytest.raises(InvalidInput, match="must not exceed the 64 positions of .*, got 65; use --max-length 64"):
+    with pytest.raises(InvalidInput, match="must be from 1 to the 64 positions of .*, got 65; use --max-length 64"):
         found.start()
 
 
@@ -276,7 +276,7 @@ def test_a_refused_version_stays_out_until_it_changes(exported_dir, tmp_path, mo
 
 
 def test_a_refused_version_is_not_ready_and_says_why(exported_dir):
-    catalogue = Catalogue({"film": {1: QueuedClassifier(exported_dir, "onnx", ServeSettings())}})
+    catalogue = Catalogue({"film": {1: QueuedModel(exported_dir, "onnx", ServeSettings())}})
     catalogue.refused = {"film": {2: "it must be fit"}, "plot": {1: "no tokenizer"}}
     server = Running(catalogue, ServeSettings(), Gate())
     try:

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.local_server import Running
 
@@ -24,9 +24,9 @@ include-path-regex = "/infer$"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "422"]
 
-# Nor whether the model that is asked tags words.
+# Nor whether the model that is asked gives tags or vectors, nor of which widths.
 [[operations]]
-include-path-regex = "/tag$"
+include-path-regex = "/(tag|embed|embeddings)$"
 
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "404", "422"]
@@ -37,7 +37,7 @@ expected-statuses = ["2xx", "404", "422"]
 def server(exported_dir):
     settings = ServeSettings(max_body=20_000, max_items=8, deadline_s=30)
     running = Running(
-        Catalogue({"film": {1: QueuedClassifier(exported_dir, "onnx", settings)}}), settings, Gate(token=TOKEN)
+        Catalogue({"film": {1: QueuedModel(exported_dir, "onnx", settings)}}), settings, Gate(token=TOKEN)
     )
     yield running
     running.stop()
@@ -61,7 +61,18 @@ def fuzz(server, folder, *words):
 def test_every_request_is_answered_as_described(server, tmp_path):
     status, output = fuzz(server, tmp_path, "--max-examples", "10")
     assert status == 0, output
-    assert "12 selected" in output
+    assert "14 selected" in output
+
+
+@pytest.mark.slow
+def test_requests_for_vectors_are_answered_as_described(vectors_dir, tmp_path):
+    settings = ServeSettings(max_body=20_000, max_items=8, deadline_s=30)
+    models = {"film": {1: QueuedModel(vectors_dir, "onnx", settings)}}
+    running = Running(Catalogue(models), settings, Gate(token=TOKEN))
+    status, output = fuzz(running, tmp_path, "--include-path-regex", "/embed", "--max-examples", "10")
+    running.stop()
+    assert status == 0, output
+    assert "2 selected" in output
 
 
 def test_the_description_has_the_token_and_no_open_ends(server):
@@ -80,5 +91,14 @@ def test_the_description_has_the_token_and_no_open_ends(server):
             for one in part:
                 yield from references(one)
 
+    lists = {
+        "ClassifyRequest": "inputs",
+        "TagRequest": "inputs",
+        "EmbedRequest": "inputs",
+        "EmbeddingsRequest": "input",
+    }
+    for schema, field in lists.items():
+        forms = found["components"]["schemas"][schema]["properties"][field]["anyOf"]
+        assert [form.get("maxItems") for form in forms if form.get("type") == "array"] == [8]
     named = {f"#/components/schemas/{name}" for name in found["components"]["schemas"]}
     assert {"#/components/schemas/InferRequest"} <= set(references(found)) <= named

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.documents import ROOT
 from tests.support.local_server import Running
@@ -22,7 +22,7 @@ BROWSER = next((found for name in ("chromium", "google-chrome", "chrome") if (fo
 
 @pytest.fixture(scope="module")
 def served(exported_dir):
-    model = QueuedClassifier(exported_dir, "onnx-int8", ServeSettings())
+    model = QueuedModel(exported_dir, "onnx-int8", ServeSettings())
     running = Running(Catalogue({"film": {1: model}}), ServeSettings(), Gate())
     yield running
     running.stop()
@@ -107,14 +107,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.gate import Gate
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.local_server import Running
 spans, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(spans))
 trace.set_tracer_provider(provider)
-model = QueuedClassifier(sys.argv[1], "onnx", ServeSettings())
+model = QueuedModel(sys.argv[1], "onnx", ServeSettings())
 running = Running(Catalogue({"film": {1: model}}), ServeSettings(), Gate())
 running.classify(inputs="a good film")
 running.ask("POST", "/v2/models/film/infer", {"inputs": []})

@@ -6,8 +6,8 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.kinds import CLOSE, KINDS, make_classifier
 from tests.support.local_server import Running
@@ -26,9 +26,7 @@ def served(directory, tokenizer_dir, tmp_path_factory):
     settings = ServeSettings(cores=1)
     texts = tmp_path_factory.mktemp("texts")
     make_classifier(texts, tokenizer_dir, **KINDS["one of three"])
-    models = {
-        name: {1: QueuedClassifier(path, "torch", settings)} for name, path in (("tags", directory), ("texts", texts))
-    }
+    models = {name: {1: QueuedModel(path, "torch", settings)} for name, path in (("tags", directory), ("texts", texts))}
     running = Running(Catalogue(models), settings, Gate())
     yield running
     running.stop()
@@ -115,7 +113,7 @@ def test_words_beyond_the_longest_text_are_there_without_a_score(served):
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("/tag", {"model": "texts", "inputs": "a"}, "texts answers texts, and tags no words: ask /classify"),
+        ("/tag", {"model": "texts", "inputs": "a"}, "texts gives texts labels, and words no tag: ask /classify"),
         ("/classify", {"model": "tags", "inputs": "a"}, "tags gives each word a tag, and texts no label: ask /tag"),
         ("/tag", {"model": "tags", "inputs": {"words": []}}, "words"),
         ("/tag", {"model": "tags", "inputs": {"words": ["a", ""]}}, "words"),

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from hf_albert_plus.batch_scoring import distribution
 from hf_albert_plus.batch_scoring import stage as scoring_stage
 from hf_albert_plus.batch_scoring.distribution import WorkerPool
+from hf_albert_plus.batch_scoring.embedding import embed
 from hf_albert_plus.batch_scoring.settings import ScoreSettings
 from hf_albert_plus.batch_scoring.stage import score
 from hf_albert_plus.compression.quantisation.stage import qat
@@ -24,7 +24,6 @@ from hf_albert_plus.compression.settings import QatSettings
 from hf_albert_plus.distillation import run as distillation_run
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
-from hf_albert_plus.pretraining import stage as pretraining_stage
 from hf_albert_plus.pretraining.settings import PretrainSettings
 from hf_albert_plus.pretraining.stage import pretrain
 from hf_albert_plus.tasks.glue import get_task
@@ -33,6 +32,7 @@ from hf_albert_plus.text.corpus import build_corpus
 from hf_albert_plus.text.settings import CorpusSettings
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.settings import TrainSettings
+from tests.support.parts import answer_parts_here
 
 QUICK = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "max_length": 32, "precision": "fp32"}
 # Seconds: shorter than a few steps.
@@ -68,31 +68,24 @@ def run_corpus(out, given):
 
 
 def run_score(out, given):
+    run_over_files(score, given["exported"], out, given)
+
+
+def run_embed(out, given):
+    run_over_files(embed, given["vectors"], out, given)
+
+
+def run_over_files(stage, engine, out, given):
     settings = ScoreSettings(text_column="sentence", part_rows=4)
-    score(
-        [given["rows"]],
-        engine=Path(given["exported"]),
-        runtime="onnx",
-        output=out,
-        settings=settings,
-        pool=WorkerPool(),
-    )
-
-
-def score_parts(parts, job, pool):
-    """One after the other, in this process."""
-    scorer = distribution.PartScorer(job, cores=1)
-    for part in parts:
-        yield from distribution.outcomes([scorer({"part": [distribution.as_item(part)["part"]]})])
+    stage([given["rows"]], engine=Path(engine), runtime="onnx", output=out, settings=settings, pool=WorkerPool())
 
 
 def prepare():
     torch.set_num_threads(1)
     train = distillation_run.train
     distillation_run.train = lambda *args, **options: train(*args, **{**options, "checkpoint_seconds": OFTEN})
-    pretraining_stage._reports = lambda: []  # events lie under names with the time of day
     parts.find_parts.__kwdefaults__["part_bytes"] = 1000
-    scoring_stage.cluster, scoring_stage.score_parts = nullcontext, score_parts
+    scoring_stage.cluster, scoring_stage.score_parts = nullcontext, answer_parts_here
 
 
 def run_in_fork(stage, out, given, kill_after):

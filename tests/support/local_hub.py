@@ -28,6 +28,7 @@ import yaml
 Files = dict[str, bytes]
 Json = dict[str, Any]
 LFS_THRESHOLD = 10_000_000
+LFS_SUFFIXES = (".safetensors", ".onnx", ".bin")
 NAMES = {"repo": r"[\w.-]+/[\w.-]+", "revision": r"[^/]+", "oid": r"[0-9a-f]{64}", "path": r".+"}
 ROUTES: list[tuple[str, re.Pattern[str], Callable[..., Any]]] = []
 
@@ -63,7 +64,7 @@ def sha256(content: bytes) -> str:
 
 
 def is_lfs(path: str, size: int) -> bool:
-    return size > 0 and (path.endswith(".safetensors") or size > LFS_THRESHOLD)
+    return size > 0 and (path.endswith(LFS_SUFFIXES) or size > LFS_THRESHOLD)
 
 
 def etag(path: str, content: bytes) -> str:
@@ -74,12 +75,19 @@ def etag(path: str, content: bytes) -> str:
 
 
 class LocalHub(ThreadingHTTPServer):
-    """`requests` and `unexpected` are lists of (method, path); what was unexpected was answered with 501."""
+    """`requests` and `unexpected` are lists of (method, path); what was unexpected was answered with 501.
+
+    Set `refusal` to (status, message) and every request is refused so, and `uploads_left` to how many uploads it takes before it refuses
+    the others.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.commits: dict[str, dict[str, Files]] = {}  # by repo and sha, oldest first
+        self.branches: dict[str, dict[str, str]] = {}  # sha by repo and name, main among them
+        self.refusal: tuple[int, str] | None = None
+        self.uploads_left: int | None = None
         self.objects: dict[str, bytes] = {}  # LFS objects by sha256
         self.requests: list[tuple[str, str]] = []
         self.unexpected: list[tuple[str, str]] = []
@@ -134,6 +142,8 @@ class LocalHub(ThreadingHTTPServer):
         with self._lock:
             self.requests.append((method, url.path))
             try:
+                if self.refusal is not None:
+                    raise Refused(*self.refusal)
                 answer = self._dispatch(method, url.path, dict(parse_qsl(url.query)), body)
                 return answer if isinstance(answer, Reply) else Reply(200, json.dumps(answer).encode(), {})
             except Refused as error:
@@ -152,10 +162,10 @@ class LocalHub(ThreadingHTTPServer):
         raise Refused(501, f"no endpoint for {method} {path}")
 
     def _snapshot(self, repo: str, revision: str) -> tuple[str, Files]:
-        """The commit that a revision (main, or a full sha) names, and its files."""
+        """The commit that a revision (a branch, or a full sha) names, and its files."""
         if repo not in self.commits:
             raise Refused(404, "Repository not found", "RepoNotFound")
-        sha = list(self.commits[repo])[-1] if revision == "main" else revision
+        sha = self.branches[repo].get(revision, revision)
         if sha not in self.commits[repo]:
             raise Refused(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return sha, self.commits[repo][sha]
@@ -168,8 +178,16 @@ class LocalHub(ThreadingHTTPServer):
         repo = f"{asked['organization'] or 'user'}/{asked['name']}"
         if repo in self.commits:
             raise Refused(409, "You already created this model repo", url=f"{self.url}/{repo}")
-        self.commits[repo] = {hashlib.sha1(repo.encode()).hexdigest(): {}}
+        first = hashlib.sha1(repo.encode()).hexdigest()
+        self.commits[repo], self.branches[repo] = {first: {}}, {"main": first}
         return {"url": f"{self.url}/{repo}", "name": repo}
+
+    @route("POST", r"/api/models/{repo}/branch/{revision}")
+    def _branch(self, body: bytes, repo: str, revision: str) -> Json:
+        if revision in self.branches[repo]:
+            raise Refused(409, f"Reference already exists: {revision}")
+        self.branches[repo][revision] = self._snapshot(repo, "main")[0]
+        return {}
 
     @route("GET", r"/api/models/{repo}(/revision/{revision})?")
     def _info(self, body: bytes, repo: str, revision: str = "main") -> Json:
@@ -240,9 +258,12 @@ class LocalHub(ThreadingHTTPServer):
     def _lfs_upload(self, body: bytes, oid: str) -> Json:
         if oid not in self._announced:
             raise Refused(403, f"{oid} was not announced")
+        if self.uploads_left == 0:
+            raise Refused(503, "no more uploads")
         if sha256(body) != oid or len(body) != self._announced[oid]:
             raise Refused(400, f"{len(body)} bytes with sha256 {sha256(body)} are not {oid}")
         self.objects[oid] = body
+        self.uploads_left = None if self.uploads_left is None else self.uploads_left - 1
         return {}
 
     @route("POST", r"/lfs/{oid}/verify")
@@ -254,8 +275,8 @@ class LocalHub(ThreadingHTTPServer):
     @route("POST", r"/api/models/{repo}/commit/{revision}")
     def _commit(self, body: bytes, repo: str, revision: str) -> Json:
         head, files = self._snapshot(repo, revision)
-        if revision != "main":
-            raise Refused(501, "commits go to main")
+        if revision not in self.branches[repo]:
+            raise Refused(501, "commits go to branches")
         header, *changes = (json.loads(line) for line in body.splitlines())
         if header["value"].get("parentCommit", head) != head:
             raise Refused(412, "A commit has happened since")
@@ -276,7 +297,7 @@ class LocalHub(ThreadingHTTPServer):
             else:
                 raise Refused(501, f"no {kind} in a commit")
         sha = hashlib.sha1(head.encode() + body).hexdigest()
-        self.commits[repo][sha] = files
+        self.commits[repo][sha], self.branches[repo][revision] = files, sha
         return {"success": True, "commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "hookOutput": ""}
 
 

@@ -12,9 +12,9 @@ import uvicorn
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.serving.application import build_app
 from hf_albert_plus.serving.catalogue import Catalogue
-from hf_albert_plus.serving.classifier import QueuedClassifier
 from hf_albert_plus.serving.gate import Gate
 from hf_albert_plus.serving.header_limits import limited_protocol
+from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 
 
@@ -59,7 +59,7 @@ def servers(directory):
 
     def run(model=None, **settings):
         settings = ServeSettings(**{"wait_ms": 100, "cores": 1, **settings})
-        model = model or QueuedClassifier(directory, "onnx", settings)
+        model = model or QueuedModel(directory, "onnx", settings)
         started.append(Running(Catalogue({"film": {1: model}}), settings, Gate()))
         return started[-1]
 
@@ -73,7 +73,7 @@ class InProcess(Running):
 
     def __init__(self, target, *options):
         chosen, settings = parse_target(target), ServeSettings()
-        model = QueuedClassifier(chosen.directory, chosen.runtime, settings)
+        model = QueuedModel(chosen.directory, chosen.runtime, settings)
         super().__init__(Catalogue({"film": {1: model}}), settings, Gate())
 
     def __enter__(self):

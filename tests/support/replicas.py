@@ -6,11 +6,11 @@ import pickle
 import pytest
 
 
-def behind_a_replica(classifier, *, slowness_s=0.0, deadline_s=5):
+def behind_a_replica(model, *, slowness_s=0.0, deadline_s=5):
     """A model that a server asks through calls to a replica: small requests share them."""
     deployments = pytest.importorskip("hf_albert_plus.serving.deployments")
     replica = deployments.ModelReplica.__new__(deployments.ModelReplica)
-    replica.classifier = classifier
+    replica.model = model
 
     class Answer:
         async def remote(self, requests):
@@ -21,4 +21,4 @@ def behind_a_replica(classifier, *, slowness_s=0.0, deadline_s=5):
     class Handle:
         answer = Answer()
 
-    return deployments.RemoteModel(Handle(), classifier.facts, replicas=1, deadline_s=deadline_s)
+    return deployments.RemoteModel(Handle(), model.facts, replicas=1, deadline_s=deadline_s)

@@ -1,4 +1,4 @@
-"""A small tagger with random weights, whose tags differ from token to token."""
+"""Small taggers with random weights: one whose tags differ from token to token, and those of a task."""
 
 import torch
 from transformers import AutoTokenizer
@@ -30,3 +30,12 @@ def make_tagger(directory, tokenizer_dir):
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return model
+
+
+def make_model_of(task, directory, tokenizer_dir, *, kind=AlbertPlusForTokenClassification):
+    """Writes a model with a task's labels and its tokenizer, and says where."""
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    names = {"id2label": dict(enumerate(task.labels)), "label2id": {name: i for i, name in enumerate(task.labels)}}
+    randomise(kind(small_config(vocab_size=len(tokenizer), **names))).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory

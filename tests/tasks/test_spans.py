@@ -10,10 +10,11 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.tasks.choosing import choose_task
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.inspection import look_at
 from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
-from hf_albert_plus.tasks.question_windows import MOST_WINDOWS, answer_tokens, positions_in, question_rows
+from hf_albert_plus.tasks.question_windows import MOST_CONTEXT_WINDOWS, answer_tokens, positions_in, question_rows
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task_file import read_task, write_task
@@ -238,10 +239,18 @@ def test_what_is_beyond_the_windows_that_are_read_is_said(tokenizer_dir, tmp_pat
     data = str(write_rows(tmp_path / "my.jsonl", [long, *ROWS[1:]]))
     task = replace(find_task(data), held_out=None)
     facts = look_at(data, task, tokenizer=AutoTokenizer.from_pretrained(tokenizer_dir), max_length=40)
-    assert facts.windows[1] == MOST_WINDOWS
+    assert facts.windows[1] == MOST_CONTEXT_WINDOWS
     assert facts.lost_answers == pytest.approx(1 / len(ROWS))
     assert any("beyond the 128 that are read" in warning for warning in facts.warnings)
     assert any("fewer than 128 windows of 40 tokens" in warning for warning in facts.warnings)
+
+
+@pytest.mark.parametrize("way", ["head-tail", "windows"])
+def test_another_way_with_long_texts_is_refused(tmp_path, way):
+    data = str(write_rows(tmp_path / "my.jsonl", ROWS))
+    with pytest.raises(InvalidInput, match=f"--long {way} is for tasks of labels, .*long contexts are always read in"):
+        choose_task(data, settings=DataSettings(long=way))
+    assert choose_task(data, settings=DataSettings(long="cut")) == find_task(data)
 
 
 def test_a_slow_tokenizer_is_refused(tmp_path):

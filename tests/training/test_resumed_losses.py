@@ -6,7 +6,6 @@ from hf_albert_plus.compression.quantisation.stage import qat
 from hf_albert_plus.compression.settings import QatSettings
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
-from hf_albert_plus.pretraining import stage as pretraining_stage
 from hf_albert_plus.pretraining.settings import PretrainSettings
 from hf_albert_plus.pretraining.stage import pretrain
 from hf_albert_plus.tasks.glue import get_task
@@ -69,8 +68,6 @@ def test_of_training_for_few_bits(teachers, data_dir, tmp_path, monkeypatch):
 def test_of_pretraining(corpus, tmp_path, monkeypatch, batch_size):
     """With the larger batches it ends before its first log."""
     given = {**QUICK, "batch_size": batch_size, "epochs": 1, "evaluations": 2}
-    # It writes events under names with the time of day.
-    monkeypatch.setattr(pretraining_stage, "_reports", lambda: [])
 
     def run(out):
         return pretrain(corpus, config=CONFIG, output=out, settings=PretrainSettings(**given))

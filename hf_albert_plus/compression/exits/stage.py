@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from transformers import DataCollatorWithPadding
 
 from ...checkpoints import copy_model, load_classifier
 from ...configuration_albert_plus import AlbertPlusConfig
@@ -22,6 +21,7 @@ from ...records.stage import run_stage
 from ...tasks.splits import data_parent
 from ...tasks.task import Task, check_answers_texts
 from ...tasks.task_file import write_task
+from ...training.collators import TextCollator
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
 from .criteria import Criterion, taken_exits
@@ -180,7 +180,7 @@ def calibrate_exits(
 @torch.no_grad()
 def exit_logits(model: Any, rows: Any, tokenizer: Any, batch_size: int) -> torch.Tensor:
     """What every exit and the last layer say of every row, `[J, B, C]`."""
-    collator, said = DataCollatorWithPadding(tokenizer), []
+    collator, said = TextCollator(tokenizer), []
     with bar(total=len(rows), description="every exit of every row") as progress:
         for start in range(0, len(rows), batch_size):
             members = [rows[index] for index in range(start, min(start + batch_size, len(rows)))]

@@ -3,7 +3,7 @@
 Word vectors come from a file in GloVe's format or from a model's input embeddings.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from ...model_inputs import longest_input
 from ...records.progress import track
 from ...tasks.rows import load_tokenizer
 from ...weight_files import from_pretrained
-from .words import WholeWords, highest, is_word, spellings, split_words
+from .words import Text, WholeWords, highest, is_word, spellings, split_words
 
 BATCH_SIZE = 32
 # Words further from the mask say little about it, and cost as much as near ones.
@@ -37,7 +37,7 @@ class _Masked(NamedTuple):
         place: of the mask among `ids`.
     """
 
-    text: str
+    text: Text
     position: int
     piece: int
     ids: list[int]
@@ -79,7 +79,7 @@ class MaskedLmCandidates:
         self._before, self._after = alone[:place], alone[place + 1 :]
         self._context = min(CONTEXT, longest_input(config)) - len(self._before) - len(self._after)
 
-    def candidates(self, texts: list[str], *, count: int) -> dict[str, numpy.ndarray]:
+    def candidates(self, texts: Sequence[Text], *, count: int) -> dict[Text, numpy.ndarray]:
         """Text -> ids of whole-word pieces `[words, count]`, `NONE` where there are fewer.
 
         A word that is one piece has the model's most likely words at its place, itself left out; others have none.
@@ -95,7 +95,7 @@ class MaskedLmCandidates:
                 candidates[one.text][one.position, : len(ids)] = ids
         return candidates
 
-    def _masked(self, text: str, pieces: dict[str, list[int]]) -> Iterator[_Masked]:
+    def _masked(self, text: Text, pieces: dict[str, list[int]]) -> Iterator[_Masked]:
         words = split_words(text)
         ids = [piece for stem, tail in words for piece in pieces[stem + tail]]
         place = 0

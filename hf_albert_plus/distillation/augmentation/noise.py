@@ -41,11 +41,23 @@ def noised_rows(rows: Sequence[Row], *, copies: int, random: Random) -> Iterator
                 yield tuple(noised(text, words, share=random.choice(_SHARES), random=random) for text in row)
 
 
+def noised_sentences(sentences: Sequence[Sequence[str]], *, copies: int, random: Random) -> Iterator[list[str]]:
+    """So many copies with noise of every list of words. Words that are put in are drawn as often as the sentences have them."""
+    words = [word for sentence in sentences for word in sentence]
+    for sentence in sentences:
+        for _ in range(copies):
+            yield noised_words(sentence, words, share=random.choice(_SHARES), random=random) or list(sentence)
+
+
 def noised(text: str, words: Sequence[str], *, share: float, random: Random) -> str:
-    """A text of whose words a share is replaced by one of `words`, dropped, or followed by one of them; the text itself where nothing would be
-    left."""
+    """A text with noise in its words; the text itself where nothing would be left."""
+    return " ".join(noised_words(text.split(), words, share=share, random=random)) or text
+
+
+def noised_words(sentence: Sequence[str], words: Sequence[str], *, share: float, random: Random) -> list[str]:
+    """A sentence of whose words a share is replaced by one of `words`, dropped, or followed by one of them. Nothing may be left."""
     kept = []
-    for word in text.split():
+    for word in sentence:
         change = random.random() / share
         if change < _REPLACED:
             kept.append(random.choice(words))
@@ -53,7 +65,7 @@ def noised(text: str, words: Sequence[str], *, share: float, random: Random) -> 
             kept += [word, random.choice(words)]
         elif change >= 1:
             kept.append(word)
-    return " ".join(kept) or text
+    return kept
 
 
 class _Neighbours:

@@ -1,4 +1,4 @@
-"""The augmentation stage: GLUE-shaped data in, the same with copies of its training rows, some of their words replaced, out."""
+"""The augmentation stage: a task's data in, the same with copies of its training rows, some of their words replaced, out."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,11 +15,12 @@ from ...records.stage import run_stage
 from ...tasks.own_data import as_written
 from ...tasks.readers import tsv_file
 from ...tasks.splits import data_parent, evaluated_splits, load_split
-from ...tasks.task import Task, check_answers_texts
+from ...tasks.tag_schemes import OUTSIDE
+from ...tasks.task import Task, check_no_spans
 from ...tasks.task_file import write_task
 from ..settings import AugmentSettings
 from .candidates import NONE, MaskedLmCandidates, WordVectors, read_word_vectors
-from .words import split_words
+from .words import Text, split_words, words_in
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -29,38 +30,38 @@ Candidates = Sequence[Sequence[str]]
 
 
 def find_candidates(
-    texts: list[str], *, masked_lm: MaskedLmCandidates | None, word_vectors: WordVectors | None, count: int
-) -> Callable[[str], Candidates]:
+    texts: Sequence[Text], *, masked_lm: MaskedLmCandidates | None, word_vectors: WordVectors | None, count: int
+) -> Callable[[Text], Candidates]:
     """The candidates of every word of the texts: the masked LM's, where it has none the nearest words'."""
     likely = masked_lm.candidates(texts, count=count) if masked_lm is not None else {}
     lower = masked_lm is not None and masked_lm.vocabulary.lower_cases
 
-    def of_masked_lm(text: str) -> list[list[str]]:
+    def of_masked_lm(text: Text) -> list[list[str]]:
         if masked_lm is None:
-            return [[] for _ in text.split()]
+            return [[] for _ in words_in(text)]
         return [[masked_lm.vocabulary.words[i] for i in ids if i != NONE] for ids in likely[text].tolist()]
 
-    def stems(text: str) -> Iterator[str]:
+    def stems(text: Text) -> Iterator[str]:
         return (word.stem.lower() if lower else word.stem for word in split_words(text))
 
     others = {stem for text in texts for stem, own in zip(stems(text), of_masked_lm(text), strict=True) if not own}
     nearest = word_vectors.nearest(others - {""}, count=count) if word_vectors is not None else {}
 
-    def candidates_of(text: str) -> Candidates:
+    def candidates_of(text: Text) -> Candidates:
         return [own or nearest.get(stem, []) for stem, own in zip(stems(text), of_masked_lm(text), strict=True)]
 
     return candidates_of
 
 
-def replace_words(text: str, candidates: Candidates, *, probability: float, random: Random) -> tuple[str, int]:
-    """A copy of a text whose words are replaced by one of their candidates with a probability, and how many words were."""
+def replace_words(text: Text, candidates: Candidates, *, probability: float, random: Random) -> tuple[Any, int]:
+    """A copy of a text, or of its words, which are replaced by one of their candidates with a probability, and how many were."""
     words = []
     replaced = 0
     for (stem, tail), options in zip(split_words(text), candidates, strict=True):
         replace = bool(options) and random.random() < probability
         words.append((random.choice(options) if replace else stem) + tail)
         replaced += replace
-    return " ".join(words), replaced
+    return " ".join(words) if isinstance(text, str) else words, replaced
 
 
 def replace_in_row(
@@ -70,9 +71,29 @@ def replace_in_row(
     copy = dict(row)
     replaced = 0
     for column, of_text in candidates.items():
-        copy[column], count = replace_words(row[column], of_text, probability=probability, random=random)
+        copy[column], count = replace_words(_text(row[column]), of_text, probability=probability, random=random)
         replaced += count
     return copy, replaced
+
+
+def candidates_of_row(
+    row: dict[str, Any], task: Task, candidates_of: Callable[[Text], Candidates]
+) -> dict[str, Candidates]:
+    """The candidates of every word of a row as it is written. The words of entities have none, as another word need not be a part of the same
+    entity; words whose tags know no entities have theirs."""
+    found = {column: candidates_of(_text(row[column])) for column in task.columns}
+    if not task.has_tags or task.tag_scheme == "plain":
+        return found
+    tags = row[task.label_columns[0]]
+    return {
+        column: [options if tag == OUTSIDE else [] for options, tag in zip(of_words, tags, strict=True)]
+        for column, of_words in found.items()
+    }
+
+
+def _text(value: Any) -> Text:
+    """A text of a row, or its words."""
+    return value if isinstance(value, str) else tuple(value)
 
 
 _ROWS_AT_A_TIME = 1000
@@ -113,7 +134,7 @@ def augment(
     a word, not once a word and copy.
 
     A copy has the label of its row, which its words need not bear out any more: what a copy is good for is a teacher's
-    soft targets.
+    soft targets. A row of tagged words keeps as many words, each with its tag.
 
     Args:
         data: folder or Hub id in the layout of nyu-mll/glue.
@@ -124,9 +145,7 @@ def augment(
     Raises:
         InvalidInput: neither source of candidates is given, or they have none for any word.
     """
-    check_answers_texts(
-        task, what="augment", repair="distil without: replaced words would keep tags or answers of other ones"
-    )
+    check_no_spans(task, what="augment", repair="distil without: replaced words would keep answers of other ones")
     if masked_lm is None and word_vectors is None:
         raise InvalidInput(
             "candidates must come from --masked-lm, --word-vectors or both", got="neither", repair="add one of them"
@@ -134,7 +153,7 @@ def augment(
 
     def work(directory: Path) -> dict[str, Any]:
         rows = load_split(data, task, "train")
-        texts = sorted({text for column in task.columns for text in rows[column]})
+        texts = sorted({_text(value) for column in task.columns for value in rows[column]})
         candidates_of = find_candidates(
             texts,
             masked_lm=MaskedLmCandidates(masked_lm) if masked_lm is not None else None,
@@ -161,7 +180,7 @@ def augment(
 
 
 def write_augmented(
-    rows: "Dataset", path: Path, *, task: Task, candidates_of: Callable[[str], Candidates], settings: AugmentSettings
+    rows: "Dataset", path: Path, *, task: Task, candidates_of: Callable[[Text], Candidates], settings: AugmentSettings
 ) -> AugmentationResult:
     """Writes each row and its copies, numbered anew.
 
@@ -181,7 +200,7 @@ def write_augmented(
             chunk: list[dict[str, Any]] = []
             for place, row in enumerate(rows.skip(start).take(_ROWS_AT_A_TIME).to_list(), start=start):
                 random = Random(f"{settings.seed} {place}")
-                candidates = {column: candidates_of(row[column]) for column in task.columns}
+                candidates = candidates_of_row(row, task, candidates_of)
                 words += sum(len(of_text) for of_text in candidates.values())
                 with_candidates += sum(bool(options) for of_text in candidates.values() for options in of_text)
                 chunk.append(row)

@@ -1,6 +1,6 @@
 """Words and pieces: which words of a text can be replaced, and which pieces of a tokenizer stand for a whole word."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _CLOSING = '.,;:!?)]"'
+# A text, whose words have blanks between them, or its words one by one.
+Text = str | tuple[str, ...]
 
 
 class Word(NamedTuple):
@@ -19,10 +21,16 @@ class Word(NamedTuple):
     tail: str
 
 
-def split_words(text: str) -> list[Word]:
+def words_in(text: Text) -> Sequence[str]:
+    """The words of a text as they stand there."""
+    return text.split() if isinstance(text, str) else text
+
+
+def split_words(text: Text) -> list[Word]:
     """The words of a text; those of GLUE's texts that are not tokenised carry the punctuation after them."""
-    stems = [word.rstrip(_CLOSING) if is_word(word) else "" for word in text.split()]
-    return [Word(stem, word.removeprefix(stem)) for word, stem in zip(text.split(), stems, strict=True)]
+    words = words_in(text)
+    stems = [word.rstrip(_CLOSING) if is_word(word) else "" for word in words]
+    return [Word(stem, word.removeprefix(stem)) for word, stem in zip(words, stems, strict=True)]
 
 
 def is_word(text: str) -> bool:

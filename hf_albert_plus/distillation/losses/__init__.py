@@ -29,6 +29,9 @@ from .soft_targets import (
     token_soft_target_loss,
 )
 from .two_towers import two_tower_loss
+from .vector_cosine import vector_cosine_loss
+from .vector_error import vector_error_loss
+from .vector_similarity import vector_similarity_loss
 
 __all__ = [
     "attention_score_loss",
@@ -57,4 +60,7 @@ __all__ = [
     "token_soft_target_loss",
     "two_tower_loss",
     "up_projection_loss",
+    "vector_cosine_loss",
+    "vector_error_loss",
+    "vector_similarity_loss",
 ]

@@ -17,6 +17,7 @@ AXES = {
     "N": ("heads", "use models with as many heads, or relation_loss on states from split_heads"),
     "S": ("sequence", "give both models one tokenised text, and its attention mask to the loss"),
     "V": ("vocabulary", "use models with one vocabulary"),
+    "W": ("vector", "bring the student's vectors to the teacher's width by torch.nn.Linear"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A model as requests see it: texts or token ids in, logits of its labels out, batches made on the way."""
+"""A model as requests see it: texts or token ids in, logits or vectors out, batches made on the way."""
 
 import asyncio
 import time
@@ -13,12 +13,15 @@ import numpy
 
 from ..engines.input_checks import check_arrays
 from ..engines.padding import Ids
-from ..engines.text_answers import Text, TextAnswers
+from ..engines.questions import context_characters
+from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
 from ..engines.text_classifier import TextClassifier
+from ..engines.text_model_kinds import open_text_model
 from ..engines.text_tokens import Encoded
 from ..errors import InvalidInput
 from ..machine import physical_cores
-from ..tasks.question_windows import MOST_WINDOWS
+from ..tasks.long_texts import MOST_WINDOWS
+from ..tasks.question_windows import MOST_CONTEXT_WINDOWS
 from .batcher import TokenBatcher
 from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
@@ -32,8 +35,8 @@ _TOO_LONG = 'shorten it, or send "truncate": true to have its end left out'
 Result = TypeVar("Result")
 
 
-class QueuedClassifier:
-    """A classifier with a queue before it. One event loop calls it."""
+class QueuedModel:
+    """A model of texts with a queue before it. One event loop calls it."""
 
     def __init__(self, directory: str | Path, runtime: str, settings: ServeSettings, *, verify: bool = True):
         """Opens and warms up.
@@ -42,10 +45,10 @@ class QueuedClassifier:
             verify: compare the model's files with the hashes in its record.
 
         Raises:
-            InvalidInput: no such engine, no classifier, one with fewer positions than `max_length`, or no finite logits.
+            InvalidInput: no such engine, a model that answers no texts, one with fewer positions than `max_length`, or no finite numbers.
         """
         self.settings = settings
-        self.model = TextClassifier(
+        self.model = open_text_model(
             directory,
             runtime,
             cores=settings.cores or physical_cores(),
@@ -73,27 +76,27 @@ class QueuedClassifier:
     def waiting_tokens(self) -> int:
         return self._batcher.waiting_tokens
 
-    async def classify(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
-        """Tokenises and classifies, or tags, or answers questions.
+    async def answer(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
+        """Tokenises and computes.
 
         Args:
             texts: a text each, or a pair of them: a question with its context.
 
         Raises:
-            Unusable: a text that is too long and not to be cut, a pair for a tagger, or a question without a context.
+            Unusable: a text that is too long and not to be cut, a pair for a model that reads none, or a question without a context.
             Overloaded: more waits than may.
         """
-        if self.facts.rule.has_spans:
+        if isinstance(self.model, TextClassifier) and self.model.facts.rule.has_spans:
             with self._being_asked():
-                return await self._answers_to_questions(texts, truncate=truncate)
-        if self.facts.rule.is_by_token and any(isinstance(text, tuple) for text in texts):
-            raise Unusable("a tagger reads texts one by one: send no pairs")
+                return await self._answers_to_questions(self.model, texts, truncate=truncate)
+        if not self.facts.reads_pairs and any(isinstance(text, tuple) for text in texts):
+            raise Unusable("this model reads texts one by one: send no pairs")
         with self._being_asked():
             encoded = await self._encoded_whole(texts, truncate=truncate)
-            return await self._answers(encoded.rows, encoded.truncated)
+            return await self._answers(encoded)
 
     async def infer(self, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
-        """Classifies rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
+        """Answers rows of token ids, `[n, S]` int64 each; a mask of ones and token types of 0 where there are none.
 
         Raises:
             Unusable: ids that the model does not know, too many of them, or padding where there can be none.
@@ -101,17 +104,18 @@ class QueuedClassifier:
         """
         rows = self._rows(tensors)
         with self._being_asked():
-            answers = await self._answers(rows, [False] * len(rows))
-        return self._placed(answers, tensors) if self.facts.rule.has_logits_of_tokens else answers
+            answers = await self._answers(Encoded(rows, [len(row["input_ids"]) for row in rows], [False] * len(rows)))
+        is_by_token = isinstance(self.facts, ClassifierFacts) and self.facts.rule.has_logits_of_tokens
+        return self._placed(answers, tensors) if is_by_token else answers
 
     def _placed(self, answers: TextAnswers, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
         """Logits of tokens where these stand in the tensors of a request, 0 at their padding."""
         width, is_left = tensors["input_ids"].shape[1], self.model.tokens.padding.side == "left"
         placed = []
-        for logits_SC in answers.logits:
+        for logits_SC in answers.values:
             rest = width - len(logits_SC)
             placed.append(numpy.pad(logits_SC, ((rest, 0) if is_left else (0, rest), (0, 0))))
-        return replace(answers, logits=placed)
+        return replace(answers, values=placed)
 
     async def finish(self) -> None:
         """Closes once everything that it was asked is answered, or after the deadline of requests."""
@@ -134,50 +138,55 @@ class QueuedClassifier:
         finally:
             self._asked -= 1
 
-    async def _answers_to_questions(self, texts: Sequence[Text], *, truncate: bool) -> TextAnswers:
+    async def _answers_to_questions(
+        self, model: TextClassifier, texts: Sequence[Text], *, truncate: bool
+    ) -> TextAnswers:
         """The best span of each question's context, by all of its windows."""
-        most = self.model.characters
+        most = context_characters(self.facts.max_length)
         for place, text in enumerate(texts):
             if not truncate and isinstance(text, tuple) and len(text[1]) > most:
                 raise Unusable(f"the context of text {place} has more than {most} characters, {_TOO_LONG}")
         try:
-            asked = await self._beside(texts, self.model.asked, texts)
+            asked = await self._beside(texts, model.asked, texts)
         except InvalidInput as error:
             raise Unusable(str(error)) from None
         for place, (windows, is_cut) in enumerate(zip(asked.windows, asked.truncated, strict=True)):
             if is_cut and not truncate:
                 raise Unusable(
-                    f"the context of text {place} has {windows} windows of {self.facts.max_length} tokens, and {MOST_WINDOWS} are read at most, "
+                    f"the context of text {place} has {windows} windows of {self.facts.max_length} tokens, and {MOST_CONTEXT_WINDOWS} are read at most, "
                     f"{_TOO_LONG}"
                 )
         logits = await self._batcher.submit(asked.rows, lengths=asked.lengths)
-        return await self._beside(texts, asked.answers, logits, self.facts.rule)
+        return await self._beside(texts, model.answers_of, asked, logits)
 
     async def _encoded_whole(self, texts: Sequence[Text], *, truncate: bool) -> Encoded:
-        longest, characters = self.facts.max_length, self.model.characters
+        """Tokenises texts, nothing of which may be left out unless the request or the model's own setting says so."""
+        longest, characters, long = self.facts.max_length, self.model.characters, self.facts.long
+        may_cut = truncate or characters is None
+        room = f"{MOST_WINDOWS} windows of {longest} tokens" if long.has_windows else f"{longest} tokens"
         for place, text in enumerate(texts):
-            if not truncate and _characters(text) > characters:
+            if not may_cut and characters is not None and _characters(text) > characters:
                 raise Unusable(
-                    f"text {place} has more than {characters} characters, the most that is read for {longest} tokens: shorten it, or send "
+                    f"text {place} has more than {characters} characters, the most that is read for {room}: shorten it, or send "
                     '"truncate": true to have it cut'
                 )
         encoded = await self._encoded(texts)
-        too_long = [place for place, length in enumerate(encoded.tokens) if length > longest]
-        if too_long and not truncate:
-            first = too_long[0]
-            raise Unusable(
-                f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {longest}: shorten it, or send "
-                '"truncate": true to have it cut'
-            )
-        return encoded
+        if may_cut or not any(encoded.truncated):
+            return encoded
+        first = encoded.truncated.index(True)
+        takes = room if long.has_windows else longest
+        raise Unusable(
+            f"text {first} has {encoded.tokens[first]} tokens, and the model takes at most {takes}: shorten it, or send "
+            '"truncate": true to have it cut'
+        )
 
-    async def _answers(self, rows: list[Ids], truncated: list[bool]) -> TextAnswers:
-        lengths = [len(row["input_ids"]) for row in rows]
-        logits = await self._batcher.submit(rows, lengths=lengths)
-        return self.model.answers_of(rows, logits, truncated)
+    async def _answers(self, encoded: Encoded) -> TextAnswers:
+        lengths = [len(row["input_ids"]) for row in encoded.rows]
+        values = await self._batcher.submit(encoded.rows, lengths=lengths)
+        return self.model.answers_of(encoded, values)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
-        return await self._beside(texts, self.model.encode, texts)
+        return await self._beside(texts, self.model.tokenise, texts)
 
     async def _beside(self, texts: Sequence[Text], work: Callable[..., Result], *of: Any) -> Result:
         """What a function gives, called in a thread where the texts are so long that others would wait for it."""
@@ -210,17 +219,18 @@ class QueuedClassifier:
         ]
 
     def _run(self, rows: list[Ids]) -> list[numpy.ndarray]:
-        """Logits of each row. One that is not finite fails them all, and the batcher asks each request's rows again by themselves.
+        """The array of each row. One that is not finite fails them all, and the batcher asks each request's rows again by themselves.
 
         Raises:
-            NotFinite: a logit is NaN or infinite.
+            NotFinite: a number is NaN or infinite.
         """
-        logits = self.model.logits(rows)
-        if not numpy.isfinite(logits).all():
+        values = self.model.values(rows)
+        if not numpy.isfinite(values).all():
+            plural = self.model.plural
             raise NotFinite(
-                "the model computed no finite scores for this request", why="logits that are NaN or infinite"
+                f"the model computed no finite {plural} for this request", why=f"{plural} that are NaN or infinite"
             )
-        return self.model.each(rows, logits)
+        return self.model.each(rows, values)
 
 
 def _characters(text: Text) -> int:

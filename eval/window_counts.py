@@ -1,0 +1,29 @@
+"""In how many windows texts were read, as documents have it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from hf_albert_plus.tasks.joined_answers import windows_a_text
+from hf_albert_plus.tasks.windows import Answering
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowCount:
+    """Windows of a text: in the mean, and the most."""
+
+    mean: Annotated[float, Field(ge=1, le=1e6)]
+    most: Annotated[int, Field(ge=1, le=1_000_000)]
+
+    @classmethod
+    def of(cls, rows: Sequence[Answering] | None) -> "WindowCount | None":
+        """Those of rows, by what each answers for; None where each text has one row."""
+        if rows is None:
+            return None
+        mean, most = windows_a_text(rows)
+        return cls(mean=mean, most=most)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}, at most {self.most}"

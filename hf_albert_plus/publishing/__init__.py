@@ -1,0 +1,1 @@
+"""What of a model directory goes to the Hub, and how it gets there."""

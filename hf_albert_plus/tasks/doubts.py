@@ -1,0 +1,94 @@
+"""What somebody should look at before data are learned from: rule, value and repair of each doubt."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import quantiles
+
+from .joined_labels import separator_of
+from .task import Task
+
+# What programs write for a value that is missing, in lower case.
+_MISSING = ("nan", "na", "n/a", "#n/a", "none", "null", "nil", "-", "?")
+# A share of rows with the same label at which accuracy says little.
+_NEARLY_ALL = 0.95
+# Rows that a score should be of.
+_FEW_ROWS = 30
+# A number is far from the others at so many times the middle half's width from the median.
+_FAR = 20
+_SHOWN = 5
+
+
+def doubts_of_classes(counts: dict[str, int], task: Task, *, rows: int) -> list[str]:
+    """What to look at in the names of a task's labels and in how often each is there.
+
+    Args:
+        counts: label -> training rows with it.
+        rows: training rows.
+    """
+    if task.kind not in ("classes", "labels"):
+        return []
+    said = []
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name in counts:
+        alike[" ".join(name.lower().split())].append(name)
+    twice = [names for names in alike.values() if len(names) > 1]
+    if twice:
+        said.append(
+            f"labels should differ by more than capitals and blanks, got {_quoted(twice[0])}"
+            + (f" and {len(twice) - 1} more such groups" if len(twice) > 1 else "")
+            + ": write them alike, as they are learned as different labels"
+        )
+    missing = [name for name in counts if name.lower() in _MISSING]
+    if missing:
+        said.append(f"a label should be a name, got {_quoted(missing)}: drop the rows if it means that they have none")
+    if task.has_several_labels:
+        return said
+    separator = separator_of(counts)
+    if separator is not None:
+        joined = [name for name in counts if separator in name]
+        said.append(
+            f"a class should be one name, got {_quoted(joined[:2])}, which seem to be several joined by {separator!r}: "
+            "add --kind labels to learn each by itself"
+        )
+    name, most = max(counts.items(), key=lambda item: item[1])
+    if most >= _NEARLY_ALL * rows:
+        said.append(
+            f"no class should have nearly all rows, got {100 * most / rows:.0f} % with {name!r}: accuracy is as high for a model that "
+            "always answers that; add --measure macro_f1"
+        )
+    return said
+
+
+def doubts_of_numbers(numbers: Sequence[float]) -> list[str]:
+    """What to look at in numbers to learn: some that are far from the others."""
+    far = _far(numbers)
+    if not far:
+        return []
+    values = ", ".join(f"{value:g}" for value in far[:_SHOWN]) + (", …" if len(far) > _SHOWN else "")
+    return [
+        f"numbers should be of one size, got {len(far)} far from the others ({values}): correct or drop these rows, or learn logarithms, as "
+        "they outweigh all others"
+    ]
+
+
+def doubts_of_splits(rows: dict[str, int]) -> list[str]:
+    """What to look at in the number of rows that are scored."""
+    return [
+        f"a split that is scored should have at least {_FEW_ROWS} rows, got {count} of {split}: scores of so few differ by chance; add rows"
+        for split, count in rows.items()
+        if split != "train" and count < _FEW_ROWS
+    ]
+
+
+def _far(numbers: Sequence[float]) -> list[float]:
+    """Numbers that are further from the median than 20 times the distance between the quartiles, the furthest first."""
+    low, middle, high = quantiles(numbers, n=4) if len(numbers) > 1 else (0.0, 0.0, 0.0)
+    if low == high:
+        return []
+    return sorted(
+        (one for one in numbers if abs(one - middle) > _FAR * (high - low)), key=lambda one: -abs(one - middle)
+    )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:_SHOWN])
