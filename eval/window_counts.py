@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
+from hf_albert_plus.records.limits import limited
 from hf_albert_plus.tasks.joined_answers import windows_a_text
 from hf_albert_plus.tasks.windows import Answering
 
@@ -14,8 +13,8 @@ from hf_albert_plus.tasks.windows import Answering
 class WindowCount:
     """Windows of a text: in the mean, and the most."""
 
-    mean: Annotated[float, Field(ge=1, le=1e6)]
-    most: Annotated[int, Field(ge=1, le=1_000_000)]
+    mean: Annotated[float, limited(ge=1, le=1e6)]
+    most: Annotated[int, limited(ge=1, le=1_000_000)]
 
     @classmethod
     def of(cls, rows: Sequence[Answering] | None) -> "WindowCount | None":

@@ -40,7 +40,7 @@ LATENCY = {
     "kind": "latency", "format": FORMAT, "baseline": "a torch fp32", "loads": ["1x8"],
     "ceilings": {"fp32": {"gops_per_s": 10.0, "library": "torch"}},
     "rows": [{
-        "label": "a torch fp32", "name": "a", "runtime": "torch", "directory": "d", "parameters": 9, "effective_parameters": 18,
+        "label": "a torch fp32", "name": "a", "runtime": "torch", "directory": "d", "parameters": 9, "effective_parameters": 18, "sequence_flops": 512,
         "published_training_speedup": None, "file_bytes": 36, "load_ms": 1.0, "load_mb": 1.0, "peak_rss_mb": 9.0,
         "model_sha256": "1", "architecture_sha256": "2", "loads": {"1x8": CELL},
     }],
