@@ -1,14 +1,21 @@
 """What a classifier of a task predicts from its logits, by the rule that serving has, and how good that is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 from transformers import PreTrainedConfig
 
-from hf_albert_plus.engines.classifier_config import DEFAULT_THRESHOLD, label_thresholds_of, problem_type_of
-from hf_albert_plus.engines.text_answers import TAGGING, AnswerRule
+from hf_albert_plus.engines.classifier_config import (
+    DEFAULT_THRESHOLD,
+    answer_rule_of,
+    label_thresholds_of,
+    problem_type_of,
+)
+from hf_albert_plus.engines.text_answers import QUESTION_ANSWERING, TAGGING, AnswerRule, AnswerSpan
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.metrics import compute_metrics
+from hf_albert_plus.eval.span_scores import as_objects, right_texts
 from hf_albert_plus.eval.tag_scores import padded_tags
 from hf_albert_plus.tasks.task import Task
 
@@ -17,11 +24,19 @@ def rule_for(task: Task, config: PreTrainedConfig | None = None) -> AnswerRule:
     """How logits become predictions of a task.
 
     Args:
-        config: of the classifier, which may have thresholds of its own for several labels; without it each is a half.
+        config: of the classifier, which may have thresholds of its own for several labels; without it each is a half. That of spans says from
+            where on there is no answer; without it that is where its logit is the larger one.
 
     Raises:
         InvalidInput: thresholds that do not fit.
     """
+    if task.has_spans:
+        threshold = 0.0 if task.may_lack_answer else None
+        return (
+            AnswerRule(task.labels, QUESTION_ANSWERING, no_answer_threshold=threshold)
+            if config is None
+            else answer_rule_of(config)
+        )
     thresholds: tuple[float, ...] = ()
     if task.has_several_labels:
         knows = config is not None and problem_type_of(config) == task.problem_type
@@ -32,11 +47,13 @@ def rule_for(task: Task, config: PreTrainedConfig | None = None) -> AnswerRule:
 def predictions(logits: Any, task: Task, *, rule: AnswerRule | None = None) -> numpy.ndarray:
     """Logits `[examples, num_labels]` -> label ids, or the one value for regression, `[examples]`; of several labels 1 for each whose
     probability reaches its threshold and 0 for the others, `[examples, num_labels]`; of tags, whose logits are `[words, num_labels]` for
-    each example, their ids as `padded_tags` gives them.
+    each example, their ids as `padded_tags` gives them; of spans, which come in place of logits, the text of each answer, empty for none.
 
     Raises:
         InvalidInput: logits that are not finite.
     """
+    if task.has_spans:
+        return _answers(logits, rule or rule_for(task))
     if not all(numpy.isfinite(each).all() for each in logits):
         raise InvalidInput(
             "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
@@ -47,8 +64,18 @@ def predictions(logits: Any, task: Task, *, rule: AnswerRule | None = None) -> n
     return logits[:, 0].astype(float) if decide is None else decide(logits).astype(int)
 
 
+def _answers(spans: Sequence[AnswerSpan], rule: AnswerRule) -> numpy.ndarray:
+    if any(numpy.isnan(span.score) for span in spans):
+        raise InvalidInput(
+            "logits must be finite", got="NaN or infinity", repair="train in fp32, or at a lower learning rate"
+        )
+    return as_objects([span.text if span.is_given(rule.no_answer_threshold) else "" for span in spans])
+
+
 def label_array(labels: Any, task: Task) -> numpy.ndarray:
     """The labels of a split as metrics take them."""
+    if task.has_spans:
+        return right_texts(labels)
     return padded_tags(labels) if task.has_tags else numpy.asarray(labels)
 
 
@@ -56,6 +83,6 @@ def first_metric(logits: Any, labels: Any, task: Task, *, rule: AnswerRule | Non
     """The task's score, of which more is better: points of its first metric, 0 where it is not defined. An error counts below 0, as
     scikit-learn's scorers have it."""
     predicted = predictions(logits, task, rule=rule)
-    metrics = compute_metrics(predicted, label_array(labels, task), task, logits=None if task.has_tags else logits)
+    metrics = compute_metrics(predicted, label_array(labels, task), task, logits=None if task.answers_parts else logits)
     value = float(metrics[task.metrics[0]] or 0.0)
     return -value if task.is_scored_by_error else value

@@ -12,11 +12,13 @@ from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, file_batches, token
 from hf_albert_plus.engines.batching import pad_rows, run_batches
 from hf_albert_plus.engines.classifier_config import answer_rule_of
 from hf_albert_plus.engines.engine import Engine
+from hf_albert_plus.engines.span_answers import best_spans
 from hf_albert_plus.errors import InvalidInput, shown
 from hf_albert_plus.eval.tag_scores import word_logits
 from hf_albert_plus.eval.targets import Target
-from hf_albert_plus.heads import is_tagger
+from hf_albert_plus.heads import is_answerer, is_tagger
 from hf_albert_plus.machine import physical_cores
+from hf_albert_plus.model_outputs import logits_of
 from hf_albert_plus.tasks.joined_answers import text_logits, text_numbers, token_values
 from hf_albert_plus.tasks.long_rows import ANSWERING
 from hf_albert_plus.tasks.windows import Answering
@@ -73,7 +75,7 @@ class Outputs(NamedTuple):
 
     Attributes:
         logits: `[examples, num_labels]`, joined where an example was read in windows; rows in no batch have NaN. Of tags, `[words,
-            num_labels]` of each example in a list.
+            num_labels]` of each example in a list; of spans, the best one of each question.
         layers: that each row ran, `[rows]`, of an engine with exits.
     """
 
@@ -126,6 +128,10 @@ def compute(
     answering = [row[ANSWERING] for row in rows] if ANSWERING in rows[0] else None
     if is_tagger(engine.config):
         return Outputs(_logits_of_words(rows, outputs, answering), None)
+    if is_answerer(engine.config):
+        computed = [(row, output) for row, output in zip(rows, outputs, strict=True) if output]
+        of_windows = [logits_of(output).numpy() for _, output in computed]
+        return Outputs(best_spans([row for row, _ in computed], of_windows, answer_rule_of(engine.config)), None)
     nothing = numpy.full(engine.config.num_labels or 1, numpy.nan, dtype=numpy.float32)
     logits = numpy.stack([output["logits"].numpy() if output else nothing for output in outputs])
     if answering is not None:

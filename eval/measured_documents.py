@@ -114,7 +114,7 @@ class ScoredRun:
         seconds: median of the first way of batching; None of a file of predictions, as `throughput`.
         metrics: name -> points, or an error in the unit of the numbers; None where it is undefined.
         file_bytes: of a classifier of the floor, which nothing else measures.
-        predictions: label ids, values for regression, or the ids of each row's labels where there may be several.
+        predictions: label ids, values for regression, the ids of each row's labels where there may be several, or the texts of spans.
         logits: of several labels, a list a row; None of a file of predictions.
         classes, confusions, reliability: of a task of one's own, where it has them.
         average_layers, windows: that a text ran and was read in, of a graph with exits and where long texts are read in several.
@@ -128,7 +128,7 @@ class ScoredRun:
     model_sha256: str
     architecture_sha256: str
     file_bytes: Count | None = field(default=None, metadata=IF_KNOWN)
-    predictions: list[Size | list[Count]]
+    predictions: list[Size | list[Count] | str]
     logits: list[list[Size]] | None = field(default=None, metadata=IF_KNOWN)
     classes: list[ClassScore] | None = field(default=None, metadata=IF_KNOWN)
     confusions: Confusions | None = field(default=None, metadata=IF_KNOWN)
@@ -182,7 +182,7 @@ class Scores:
     protocol: str
     data: Parent
     max_length: Count | None
-    references: dict[str, list[Size | list[Count]]]
+    references: dict[str, list[Size | list[Count] | list[str]]]
     rows: Annotated[list[ScoredRow], limited(min_length=1)]
     environment: Environment
 

@@ -8,6 +8,14 @@ import warnings
 import numpy
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.eval.span_scores import (
+    answer_f1,
+    answered_exact_matches,
+    answered_f1,
+    exact_matches,
+    no_answer_accuracy,
+    span_counts,
+)
 from hf_albert_plus.eval.tag_scores import entity_f1, entity_precision, entity_recall, tag_accuracy, tag_counts
 from hf_albert_plus.tasks.task import ERRORS, Task
 
@@ -19,7 +27,7 @@ def compute_metrics(
 
     Args:
         predicted: label ids, or values for regression, `[examples]`; 0 and 1 of several labels, `[examples, num_labels]`; ids of tags,
-            `[examples, words]`, as `padded_tags` gives them.
+            `[examples, words]`, as `padded_tags` gives them; texts of spans, and for labels lists of them, as `as_objects` does.
         labels: in the same form.
         logits: of several labels, `[examples, num_labels]`, by which rankings order the rows.
 
@@ -45,14 +53,14 @@ def compute_metrics(
 
 
 def comparable(predicted: numpy.ndarray, labels: numpy.ndarray, task: Task) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Predictions and labels as metrics take them: as they are, but for tags, of which each row is what is counted of it.
+    """Predictions and labels as metrics take them: as they are, but for tags and spans, of which each row is what is counted of it.
 
     Raises:
         InvalidInput: another number of tags than of words.
     """
-    if not task.has_tags:
+    if not task.answers_parts:
         return predicted, labels
-    counts = tag_counts(predicted, labels, task)
+    counts = span_counts(predicted, labels) if task.has_spans else tag_counts(predicted, labels, task)
     return counts, numpy.zeros_like(counts)
 
 
@@ -232,6 +240,11 @@ METRICS = {
     "entity_precision": entity_precision,
     "entity_recall": entity_recall,
     "tag_accuracy": tag_accuracy,
+    "answer_f1": answer_f1,
+    "exact_match": exact_matches,
+    "answered_f1": answered_f1,
+    "answered_exact_match": answered_exact_matches,
+    "no_answer_accuracy": no_answer_accuracy,
 }
 # Metrics of logits, not of what is predicted by them.
 RANKINGS = frozenset({"average_precision"})

@@ -9,9 +9,11 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.errors import InvalidInput, first_line, shown
+from hf_albert_plus.eval.span_scores import as_objects
 from hf_albert_plus.eval.tag_scores import padded_tags, unpadded
 from hf_albert_plus.records.files import check_input_file, write_text, writing
 from hf_albert_plus.tasks.glue import TASKS
+from hf_albert_plus.tasks.most_likely import json_value
 from hf_albert_plus.tasks.task import Task
 
 _HEADER = ["index", "prediction"]
@@ -25,13 +27,15 @@ def prediction_text(predicted: numpy.ndarray, task: Task, *, index: list[int] | 
 
     Args:
         predicted: label ids, or values for regression, `[examples]`; STS-B's are cut to its range from 0 to 5. Of several labels and of
-            tags, as metrics take them.
+            tags, as metrics take them; of spans the text of each answer, empty for none.
         index: the rows' own numbers; their positions by default.
     """
     lines = ["\t".join(_HEADER)]
     for number, value in zip(index or range(len(predicted)), predicted, strict=True):
         if task.has_several_labels:
             written: object = json.dumps([task.labels[i] for i in numpy.flatnonzero(value)], ensure_ascii=False)
+        elif task.has_spans:
+            written = json.dumps(value, ensure_ascii=False)
         elif task.has_tags:
             written = json.dumps([task.labels[i] for i in value if i >= 0], ensure_ascii=False)
         elif task.is_regression:
@@ -86,7 +90,7 @@ def read_predictions(path: Path, task: Task) -> numpy.ndarray:
             repair="add it",
         )
     answers = [values[number] for number in range(len(values))]
-    return padded_tags(answers) if task.has_tags else numpy.array(answers)
+    return from_numbers(answers, task) if task.answers_parts else numpy.array(answers)
 
 
 def _parse(text: str, task: Task, *, where: str) -> Any:
@@ -95,6 +99,8 @@ def _parse(text: str, task: Task, *, where: str) -> Any:
         return [int(name in given) for name in task.labels]
     if task.has_tags:
         return [task.labels.index(name) for name in _parse_labels(text, task, where=where)]
+    if task.has_spans:
+        return _parse_answer(text, task, where=where)
     if text in task.labels:
         return task.labels.index(text)
     try:
@@ -107,6 +113,18 @@ def _parse(text: str, task: Task, *, where: str) -> Any:
             f"a prediction of {task.name} must be {names}", got=f"{shown(text)} in {where}", repair="mend it"
         )
     return value
+
+
+def _parse_answer(text: str, task: Task, *, where: str) -> str:
+    """The text of an answer, in JSON."""
+    answer = json_value(text)
+    if not isinstance(answer, str) or answer == text:
+        raise InvalidInput(
+            f'a prediction of {task.name} must be the text of an answer in JSON, as "in Bremen", or "" for none',
+            got=f"{shown(text)} in {where}",
+            repair="mend it",
+        )
+    return answer
 
 
 def _parse_labels(text: str, task: Task, *, where: str) -> list[str]:
@@ -144,6 +162,8 @@ def write_submission(path: Path, files: dict[str, str]) -> list[str]:
 
 def from_numbers(values: list[Any], task: Task) -> numpy.ndarray:
     """What `as_numbers` wrote, as metrics take it; of tags also what a split has as labels."""
+    if task.has_spans:
+        return as_objects(values)
     if task.has_tags:
         return padded_tags(values)
     if not task.has_several_labels:
@@ -155,7 +175,10 @@ def from_numbers(values: list[Any], task: Task) -> numpy.ndarray:
 
 
 def as_numbers(predicted: numpy.ndarray, task: Task) -> list[Any]:
-    """Predictions or labels as a document of scores holds them: label ids, values to 6 digits, or the ids of each row's labels or tags."""
+    """Predictions or labels as a document of scores holds them: label ids, values to 6 digits, or the ids of each row's labels or tags; of spans
+    texts, and lists of those of the labels."""
+    if task.has_spans:
+        return list(predicted)
     if task.has_tags:
         return unpadded(predicted)
     if task.has_several_labels:

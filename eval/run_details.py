@@ -20,7 +20,8 @@ def rounded_logits(logits: Any, task: Task) -> numpy.ndarray | None:
 
 
 def probabilities_of(logits: Any, task: Task, *, rule: AnswerRule) -> numpy.ndarray | None:
-    """The probabilities of each row's labels, or of the tags of every word after each other, `[n, num_labels]`; None of numbers."""
+    """The probabilities of each row's labels, or of the tags of every word after each other, `[n, num_labels]`; None of numbers and
+    spans."""
     if not rule.decides:
         return None
     return rule.scores(numpy.concatenate(logits) if task.has_tags else logits)
@@ -30,7 +31,7 @@ def details_of(
     predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, probabilities: numpy.ndarray | None = None
 ) -> dict[str, Any]:
     """What a run of a task of one's own has of its classes and of its probabilities."""
-    if task.benchmark or task.is_regression:
+    if task.benchmark or task.is_regression or task.has_spans:
         return {}
     if task.has_tags:
         said, held = (numpy.concatenate(unpadded(tags_NW)) for tags_NW in (predicted, labels))

@@ -40,6 +40,7 @@ from hf_albert_plus.records.files import file_sha256, write_json
 from hf_albert_plus.records.record import Parent, Record, file_parent, parent, training_record
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.inspection import say_unread
 from hf_albert_plus.tasks.long_rows import answering_of
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
@@ -47,6 +48,12 @@ from hf_albert_plus.tasks.task import Task
 from hf_albert_plus.tasks.task_file import describe_task
 
 SCORES = "scores.json"
+# Suffix of a head -> what a target with it is.
+_TARGETS = {
+    "ForSequenceClassification": "a sequence classifier",
+    "ForTokenClassification": "a token classifier",
+    "ForQuestionAnswering": "a model of spans, which answers questions",
+}
 
 
 def score(
@@ -150,6 +157,8 @@ def score_targets(
         tokenizer = load_tokenizer(target.directory, engine.config)
         for row_name, split in splits.items():
             encoded = encode(split, task, tokenizer, max_length=settings.max_length)
+            if task.has_spans:
+                say_unread(encoded, max_length=settings.max_length)
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)
@@ -172,7 +181,7 @@ def _check_classifiers(targets: list[Target], task: Task, *, max_length: int) ->
         architecture = architecture_of(config)
         if not answers(config, task):
             raise InvalidInput(
-                f"a target must be a {'token' if task.has_tags else 'sequence'} classifier",
+                f"a target must be {_TARGETS[task.head]}",
                 got=f"{architecture} in {directory}",
                 repair="fine-tune it first (albert-plus finetune)",
             )

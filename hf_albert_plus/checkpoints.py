@@ -13,7 +13,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from .config_files import is_our_code, load_config
 from .errors import InvalidInput, first_line
-from .heads import answers, architecture_of, auto_class, gives_labels, head_of, is_tagger
+from .heads import answers, architecture_of, auto_class, gives_labels, head_of, task_head
 from .hub_connection import check_source
 from .records.files import SCHEME, read_json, write_json
 from .records.progress import say
@@ -45,6 +45,12 @@ _TOKENIZER_FILES = (
 )
 # The suffixes of files that open a model.
 _MODEL_SUFFIXES = {".json", ".safetensors", ".txt", ".model"}
+# Suffix of a head -> what a model with it does.
+_DOES = {
+    "ForSequenceClassification": "gives each text a label",
+    "ForTokenClassification": "gives each word a label",
+    "ForQuestionAnswering": "answers questions by spans of their contexts",
+}
 # The files with an auto_map: names of the code that opens what they describe.
 _WITH_AUTO_MAP = ("config.json", "tokenizer_config.json")
 
@@ -137,7 +143,7 @@ def check_label_names(config: PreTrainedConfig, task: Task, *, option: str, sour
     Raises:
         InvalidInput: labels that differ.
     """
-    if task.benchmark or task.is_regression:
+    if task.benchmark or task.is_regression or task.has_spans:
         return
     names = label_names_of(config)
     if not names:
@@ -168,7 +174,7 @@ def label_names_of(config: PreTrainedConfig) -> list[str]:
 def load_classifier(
     source: str | Path, *, option: str, task: Task | None = None, config: PreTrainedConfig | None = None
 ) -> PreTrainedModel:
-    """Loads a classifier of texts in fp32, or of words where the task has tags or the checkpoint gives some.
+    """Loads a classifier of texts in fp32, or of words, or what answers questions, where the task or the checkpoint is of these.
 
     Args:
         config: another config than the checkpoint's, labels included; parts that it adds start at random.
@@ -181,14 +187,12 @@ def load_classifier(
     saved = load_config(source, option=option)
     if task is not None and gives_labels(saved) and not answers(saved, task):
         raise InvalidInput(
-            f"{option} must be a bare encoder, or a model that gives each {'word' if task.has_tags else 'text'} a label",
+            f"{option} must be a bare encoder, or a model that {_DOES[task.head]}",
             got=f"{architecture_of(saved)} in {source}",
             repair="start from the encoder it was fine-tuned from",
         )
     has_head = gives_labels(saved)
-    head = (
-        task.head if task is not None else "ForTokenClassification" if is_tagger(saved) else "ForSequenceClassification"
-    )
+    head = task_head(saved) if task is None else task.head
     if task is not None and has_head and saved.num_labels != task.num_labels:
         raise InvalidInput(
             f"{option} must be a bare encoder or a classifier with the {task.num_labels} labels of {task.name}",

@@ -18,6 +18,8 @@ HEADS = (
     "ForQuestionAnswering",
     "ForMultipleChoice",
 )
+# What transformers calls the outputs of a model of spans, `[batch, sequence]` each.
+SPAN_LOGITS = ("start_logits", "end_logits")
 # Classes whose names end as a bare encoder's, and which are none.
 _OTHER_MODELS = ("LMHeadModel", "TwinModel")
 
@@ -38,9 +40,20 @@ def is_tagger(config: "PreTrainedConfig") -> bool:
     return architecture_of(config).endswith("ForTokenClassification")
 
 
+def is_answerer(config: Any) -> bool:
+    """Whether a model was saved with a head that answers questions by spans of their contexts."""
+    return architecture_of(config).endswith("ForQuestionAnswering")
+
+
 def gives_labels(config: Any) -> bool:
-    """Whether a model was saved with a head that classifies, whatever it classifies."""
-    return is_classifier(config) or is_tagger(config)
+    """Whether a model was saved with a head that learned labels: one that classifies texts or tokens, or answers questions by spans."""
+    return is_classifier(config) or is_tagger(config) or is_answerer(config)
+
+
+def task_head(config: "PreTrainedConfig") -> str:
+    """The suffix of the head of a model that was trained on a task, that of a classifier of texts where it was not."""
+    heads = {"ForTokenClassification": is_tagger, "ForQuestionAnswering": is_answerer}
+    return next((head for head, has_it in heads.items() if has_it(config)), "ForSequenceClassification")
 
 
 def is_bare_encoder(config: Any) -> bool:

@@ -26,7 +26,7 @@ from hf_albert_plus.records.progress import track
 from hf_albert_plus.records.record import Record, parent
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
-from hf_albert_plus.tasks.task import Task
+from hf_albert_plus.tasks.task import Task, check_no_spans
 
 # Strengths that are tried: TF-IDF has few large entries, static embeddings many small ones.
 _STRENGTHS: dict[Kind, tuple[float, ...]] = {
@@ -53,6 +53,7 @@ def floor(*, data: str, task: Task, output: Path, teacher: str | None = None, th
     """
     if teacher is not None and Path(teacher).is_dir() and not has_tokenizer(Path(teacher)):
         raise InvalidInput("--teacher must have its tokenizer", got=teacher, repair="save the tokenizer into it")
+    check_no_spans(task, what="floor", repair="leave it out: the floor has classifiers of texts and of words")
     kinds = _kinds(task, teacher)
 
     def work(directory: Path) -> dict[str, Any]:

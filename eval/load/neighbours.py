@@ -39,7 +39,7 @@ from hf_albert_plus.eval.tag_scores import word_logits
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.machine import physical_cores
 from hf_albert_plus.tasks.rows import load_tokenizer
-from hf_albert_plus.tasks.task import Task, check_answers_texts
+from hf_albert_plus.tasks.task import Task, check_answers_texts, check_no_spans
 
 _PIPELINE_BATCH = 32
 _LONGEST_REQUEST = 32
@@ -62,6 +62,11 @@ def bench_invariance(
     Raises:
         InvalidInput: a target that is no classifier of the task and no sentence encoder, or a server that does not start or answer.
     """
+    check_no_spans(
+        traffic.task,
+        what="bench invariance",
+        repair="read changed_predictions of the export's record, which says it of tokens",
+    )
     settings = settings or InvarianceSettings()
     cores = threads or physical_cores()
     count = min(settings.rows or len(traffic.rows), len(traffic.rows))

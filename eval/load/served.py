@@ -27,7 +27,7 @@ from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.heads import is_bare_encoder
 from hf_albert_plus.machine import FORMAT, environment
 from hf_albert_plus.tasks.rows import fits_positions
-from hf_albert_plus.tasks.task import Task, check_answers_texts
+from hf_albert_plus.tasks.task import Task, check_answers_texts, check_no_spans
 
 BARE = "engine"
 SERVED = "served"
@@ -80,6 +80,9 @@ def bench_served(
     Raises:
         InvalidInput: a server that does not start or answer, or peers for what they do not take.
     """
+    check_no_spans(
+        traffic.task, what="bench serve", repair="time the engine alone: albert-plus bench DIR:RUNTIME --data …"
+    )
     if peers is not None:
         check_answers_texts(traffic.task, what="bench serve --peers", repair="leave out --peers")
     texts, clients = settings.texts, settings.clients

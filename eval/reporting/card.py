@@ -20,6 +20,9 @@ _TRAINING: dict[str, Any] = {
     "stage": "", "command": "", "settings": {}, "parents": {}, "result": {}, "finished": "not recorded",
 }  # fmt: skip
 KIND = "card"
+# Kind of a task -> the Hub's name of what its models are for, and the head's name in words, where they are none of classification.
+_PIPELINES = {"tags": "token-classification", "spans": "question-answering"}
+_HEADS = {"number": "regression", "tags": "token classification", "spans": "question answering"}
 _HUB_METRICS = {
     "macro_f1": "f1",
     "weighted_f1": "f1",
@@ -27,6 +30,7 @@ _HUB_METRICS = {
     "matthews": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
+    "answer_f1": "f1",
 }
 
 
@@ -187,6 +191,7 @@ def render_card(facts: dict[str, Any]) -> str:
             metadata=_metadata(facts),
             language=_hub(facts).get("language"),
             task_facts=task,
+            head=_HEADS.get(task.kind, "classification"),
             diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             shape=shape_words(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             totals=totals(facts["parameters"]),
@@ -239,7 +244,7 @@ def _metadata(facts: dict[str, Any]) -> str:
     from huggingface_hub import EvalResult
 
     data_name, task = facts["data_name"], card_task(facts)
-    pipeline = "token-classification" if task.has_tags else "text-classification"
+    pipeline = _PIPELINES.get(task.kind, "text-classification")
     results = [
         EvalResult(
             task_type=pipeline,

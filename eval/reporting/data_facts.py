@@ -78,6 +78,10 @@ def data_grid(facts: DataFacts) -> Grid:
         rows.append(["words a row, in the mean and at most", f"{facts.words[0]:g} and {facts.words[1]:,}"])
     if facts.cut_words is not None:
         rows.append([f"words beyond {facts.max_length} tokens", f"{100 * facts.cut_words:.2f} %"])
+    if facts.without_answer is not None:
+        rows.append(["training rows without an answer", f"{facts.without_answer:,}"])
+    if facts.lost_answers is not None:
+        rows.append(["answers that no window has whole", f"{100 * facts.lost_answers:.2f} %"])
     if facts.cut is not None:
         rows.append([f"texts longer than {facts.max_length} tokens", f"{100 * facts.cut:.1f} %"])
     if facts.long is not None:
@@ -85,5 +89,6 @@ def data_grid(facts: DataFacts) -> Grid:
             ["what is read of these", "their beginning and end" if facts.windows is None else "all, in windows"]
         )
     if facts.windows is not None:
-        rows.append(["windows a text, in the mean and at most", f"{facts.windows[0]:g} and {facts.windows[1]:,}"])
+        what = "text" if facts.without_answer is None else "context"
+        rows.append([f"windows a {what}, in the mean and at most", f"{facts.windows[0]:g} and {facts.windows[1]:,}"])
     return ["of the data", ""], rows

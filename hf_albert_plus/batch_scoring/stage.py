@@ -159,6 +159,12 @@ def score(
     load_tokenizer(served.directory, config)
     check_label_names(config, served.directory)
     rule = answer_rule_of(config)
+    if rule.has_spans:
+        raise InvalidInput(
+            "score is for classifiers of texts and of words",
+            got=f"a model of spans in {served.directory}, which answers questions",
+            repair="ask it from Python with TextClassifier(DIR, ENGINE, …).ask(…), or serve it: albert-plus serve",
+        )
     if rule.is_by_token:
         check_single_texts(settings, model="a tagger, which answers words")
     settings.check_kept(own=[*_OF_LABELS, *(TAG_COLUMNS if rule.is_by_token else ())])

@@ -17,7 +17,7 @@ from ..records.files import SCHEME
 from ..records.record import Record, carried_record, parent
 from ..records.stage import run_stage
 from ..tasks.splits import data_parent
-from ..tasks.task import Task
+from ..tasks.task import Task, check_no_spans
 from ..tasks.task_file import write_task
 from ..training.collators import collator_of, joined
 from ..training.finetuning import task_rows
@@ -65,6 +65,7 @@ def calibrate_scores(
         InvalidInput: a task with numbers, too few rows, a model that was trained for few bits, or one without a linear last layer.
     """
     chosen = settings or CalibrateScoresSettings()
+    check_no_spans(task, what="calibrate-scores", repair="leave it as it is")
     if task.is_regression:
         raise InvalidInput(
             f"scores are calibrated where there are labels, and {task.name} has numbers",

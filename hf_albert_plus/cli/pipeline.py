@@ -21,7 +21,7 @@ from ..search.stage import picked_student, search
 from ..tasks.glue import get_task
 from ..tasks.rows import fits_positions
 from ..tasks.splits import evaluated_splits, load_split
-from ..tasks.task import Task
+from ..tasks.task import Task, check_no_spans
 from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
 from ..training.new_heads import head_rate
@@ -123,6 +123,8 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
+        if settings.floor:
+            check_no_spans(task, what="--floor", repair="leave it out")
         training = settings.training(task)
         if is_trained_for(source, task, alone=len(tasks) == 1):
             check_label_names(source, task, option="--teacher", source=teacher)
@@ -218,7 +220,7 @@ class _Run:
     def distill(self, task: Task) -> None:
         """Makes the student: the pick of a search where nothing is said of it, and one of the method else."""
         config = load_config(str(self.trained("teacher", task)), option="--teacher")
-        if self.settings.searches and config.model_type in CONVERTIBLE:
+        if self.settings.searches and not task.has_spans and config.model_type in CONVERTIBLE:
             self.steps.run(f"search for a student on {task.name}", partial(self.search, task))
             return
 

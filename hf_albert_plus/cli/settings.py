@@ -90,7 +90,7 @@ class RunSettings:
 
     def has_floor(self, task: Task) -> bool:
         """Whether a task's table has a floor."""
-        return not task.benchmark if self.floor is None else self.floor
+        return not (task.benchmark or task.has_spans) if self.floor is None else self.floor
 
     def training(self, task: Task) -> TrainSettings:
         """Of a teacher; a student has its method's own epochs and rate."""

@@ -89,6 +89,12 @@ def finetune(
     keep_zeros: Annotated[
         bool, typer.Option(help="Keep the weights of a pruned encoder at zero that are zero there.")
     ] = True,
+    no_answer_threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Of spans: by how much the logit of no answer may exceed the best span's. Default: what suits the validation rows."
+        ),
+    ] = None,
     threads: o.Threads = None,
     as_json: o.JsonOut = False,
 ) -> None:
@@ -106,5 +112,6 @@ def finetune(
         pooling=pooling,
         head_learning_rate=head_learning_rate,
         keep_zeros=keep_zeros,
+        no_answer_threshold=no_answer_threshold,
     )
     done(record, out, as_json=as_json)

@@ -22,7 +22,7 @@ from ..records.progress import bar
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
 from ..tasks.splits import data_parent
-from ..tasks.task import Task
+from ..tasks.task import Task, check_no_spans
 from ..tasks.task_file import write_task
 from ..training.collators import collator_of
 from ..training.finetuning import task_rows
@@ -92,6 +92,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
         model: directory or Hub id of a classifier that has an exact conversion (`albert-plus convert`), or is one of ours.
         data: folder or Hub id in the layout of nyu-mll/glue.
     """
+    check_no_spans(task, what="prune", repair="distil a smaller student: albert-plus distill --student half")
 
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)

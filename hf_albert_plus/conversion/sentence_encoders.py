@@ -48,11 +48,11 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
         InvalidInput: as `load_classifier`; or a pooling that a trained classifier does not have, or that no conversion can give.
     """
     config = load_config(source, option=option)
-    if task.has_tags:
+    if task.answers_parts:
         if pooling is not None:
             raise InvalidInput(
                 "--pooling says what of a text one answer is read by",
-                got=f"--pooling {pooling} for {task.name}, which has a tag for each word",
+                got=f"--pooling {pooling} for {task.name}, which has {task.parts}",
                 repair="leave it out",
             )
         return load_classifier(source, option=option, task=task)

@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 from ..errors import InvalidInput
+from ..model_outputs import logits_of
 from ..pooling_albert_plus import read_sequences
 
 Need = Literal["logits", "hidden_states", "attention", "exits", "vectors"]
@@ -36,9 +37,10 @@ class Capture:
 
     @property
     def logits(self) -> torch.Tensor:
-        """Of classes, or of a vocabulary at every token: the latter has another name beside a head for the order of segments."""
+        """Of classes, of start and end at every token, or of a vocabulary there: the last has another name beside a head for the order of
+        segments."""
         has_order = "prediction_logits" in self.output
-        return (self.output.prediction_logits if has_order else self.output.logits).float()
+        return (self.output.prediction_logits if has_order else logits_of(self.output)).float()
 
     @property
     def vectors(self) -> torch.Tensor:

@@ -77,13 +77,13 @@ def check_task(method: Method, task: Task, phases: Sequence[Phase]) -> None:
 
     Raises:
         InvalidInput: two towers for a task whose label 1 does not say that its two texts match, or a term that reads what a text is
-            answered by for a task of tags.
+            answered by for a task of tags or spans.
     """
     of_texts = next((term for phase in phases for term in phase.terms if term.of_texts), None)
-    if task.has_tags and of_texts is not None:
+    if task.answers_parts and of_texts is not None:
         raise InvalidInput(
             f"{of_texts.name} of {method.name} reads what one answer to a text is made of",
-            got=f"{task.name}, which has a tag for each word",
+            got=f"{task.name}, which has {task.parts}",
             repair="use --method kd-hidden, kd, minilm, minilm-v2, tinybert or distilbert",
         )
     if method.towers and not task.long.is_cut:

@@ -9,7 +9,9 @@ from torch import nn
 from transformers import PreTrainedModel, Trainer
 
 from ..errors import InvalidInput
+from ..heads import SPAN_LOGITS
 from ..model_inputs import reads_token_types
+from ..tasks.question_windows import POSITIONS
 from ..training.units import Units
 from .capture import capture
 from .phase_rows import LABELLED, ORDER, TEACHER_LOGITS, TEACHER_VECTORS
@@ -103,11 +105,14 @@ class Distiller(nn.Module):
         teacher_logits = columns.pop(TEACHER_LOGITS, None)
         labels, labelled = columns.pop("labels", None), columns.pop(LABELLED, None)
         orders, teacher_vectors = columns.pop(ORDER, None), columns.pop(TEACHER_VECTORS, None)
+        positions = {name: columns.pop(name) for name in POSITIONS if name in columns}
         given = read_by(self.student, columns)
         if labels is not None and self.units is not None:
             labels = self.units.standard(labels)
-        if labels is not None and labelled is None and any(reads_labels(term) for term in self.phase.terms):
-            given["labels"] = labels
+        if any(reads_labels(term) for term in self.phase.terms):
+            given |= positions
+            if labels is not None and labelled is None:
+                given["labels"] = labels
         student = capture(self.student, given, needs=self.phase.needs)
         taught = None
         if self.teacher is not None and teacher_logits is None:
@@ -130,6 +135,7 @@ class Distiller(nn.Module):
             several,
             labelled_B=labelled,
             orders_B=orders,
+            has_spans=SPAN_LOGITS[0] in student.output,
             teacher_vectors=teacher_vectors,
         )
 

@@ -11,6 +11,7 @@ from ..engines.pooled_encoder import SentenceEncoder
 from ..heads import gives_labels
 from ..records.record import CHECKPOINTS
 from ..tasks.own_data import more_texts
+from ..tasks.question_windows import POSITIONS
 from ..tasks.row_texts import texts_of
 from ..tasks.splits import load_split
 from ..tasks.task import Task
@@ -125,11 +126,11 @@ class Materials:
         unlabelled = self._unlabelled(tokenizers.rows) if phase.takes_unlabelled else None
         if phase.rows == "text":
             rows = together(labelled, unlabelled)
-            inputs = [name for name in rows.column_names if name not in ("labels", LABELLED)]
+            inputs = [name for name in rows.column_names if name not in ("labels", LABELLED, *POSITIONS)]
             return rows.select_columns(inputs), self.text_teacher(phase)
         if not phase.of_teacher:
             return labelled, None
-        if not phase.caches_answers or task.has_tags:
+        if not phase.caches_answers or task.answers_parts:
             return together(labelled, unlabelled), self.teacher
         labelled = self._answered(labelled, self._labelled, tokenizers, kept="teacher_logits")
         if unlabelled is not None:

@@ -15,6 +15,7 @@ from ..records.files import check_input_file
 from ..tasks.joined_answers import text_numbers
 from ..tasks.long_rows import answering_of
 from ..tasks.own_data import more_texts
+from ..tasks.question_windows import POSITIONS
 from ..tasks.rows import encode
 from ..tasks.soft_labels import SOFT_LABELS
 from ..tasks.splits import load_split
@@ -147,7 +148,7 @@ class Collator:
                 [{name: row[column] for column, name in names.items()} for row in rows], return_tensors="pt"
             )
             batch |= {column: padded[name] for column, name in names.items()}
-        for name in ("labels", TEACHER_LOGITS, TEACHER_VECTORS, LABELLED, ORDER):
+        for name in ("labels", TEACHER_LOGITS, TEACHER_VECTORS, LABELLED, ORDER, *POSITIONS):
             if name in rows[0]:
                 values = [torch.tensor(row[name]) for row in rows]
                 # Labels of tokens are padded as their tokens are; all others are as long as each other.

@@ -24,6 +24,7 @@ from ..records.record import CHECKPOINTS
 from ..records.stage import discard, mark, taken_up
 from ..tasks.splits import load_split
 from ..tasks.task_file import write_task
+from ..training.answer_limits import set_answer_limits
 from ..training.label_thresholds import set_label_thresholds
 from ..training.loop import TrainingResult, train
 from ..training.units import Units
@@ -301,6 +302,10 @@ class MethodRun:
         if data is not None and task is not None and task.has_several_labels:
             rows = task_rows(data, task, tokenizers.rows, max_length=self.settings.max_length)
             set_label_thresholds(student, rows, tokenizer=tokenizers.rows, task=task)
+        if data is not None and task is not None and task.has_spans:
+            length = self.settings.max_length
+            rows = task_rows(data, task, tokenizers.rows, max_length=length)
+            set_answer_limits(student, rows, data=data, task=task, tokenizer=tokenizers.rows, max_length=length)
         if self.materials.task is None and words is not None:
             model = type(words)(words.config)
             state = words.state_dict()

@@ -9,7 +9,7 @@ from ..heads import gives_labels
 from ..tasks.own_data import has_column, more_texts
 from ..tasks.soft_labels import SOFT_LABELS, say_agreement
 from ..tasks.splits import load_split
-from ..tasks.task import Task, check_answers_texts
+from ..tasks.task import Task, check_answers_texts, check_no_spans
 from .phases import Phase
 from .settings import DistilSettings
 
@@ -78,6 +78,9 @@ def check_answers(
             repair="use --method kd and --data",
         )  # fmt: skip
     if method.soft_labels is None:
+        check_no_spans(
+            task, what="--unlabelled", repair="leave it out, and let --teacher answer the questions of --data"
+        )
         _texts(task, method)
         return True
     check_answers_texts(task, what="--soft-labels", repair="leave it out, and let --teacher answer the words of --data")

@@ -31,6 +31,8 @@ from .phases import Phase
 if TYPE_CHECKING:
     from datasets import Dataset
 
+# What a teacher's labels are of, where they are not of texts.
+_OF = {"tags": "of words ", "spans": "of spans "}
 # Rows of a file.
 _PART = 2048
 # What is read of a teacher's output for a column of rows.
@@ -46,7 +48,7 @@ def check_teacher(source: Any, task: Task, *, name: str) -> None:
     of_another_kind = gives_labels(source) and not answers(source, task)
     if source.num_labels != task.num_labels or of_another_kind:
         raise InvalidInput(
-            f"--teacher must be a classifier {'of words ' if task.has_tags else ''}with the {task.num_labels} labels of {task.name}",
+            f"--teacher must be a classifier {_OF.get(task.kind, '')}with the {task.num_labels} labels of {task.name}",
             got=f"{name} with {source.num_labels} labels" + (f", {architecture_of(source)}" if of_another_kind else ""),
             repair=f"fine-tune it first: albert-plus finetune --model {name} {f'--task {task.name}' if task.benchmark else '--data …'} …",
         )
@@ -143,7 +145,7 @@ class Tokenizers:
         Raises:
             InvalidInput: student and teacher of other words where both read the same rows, or no mask token.
         """
-        by_token = not phase.caches_answers or (task is not None and task.has_tags)
+        by_token = not phase.caches_answers or (task is not None and task.answers_parts)
         compares = phase.of_teacher and by_token and not phase.trains_teacher
         if compares and self.rows.get_vocab() != self.of(phase).get_vocab():
             raise InvalidInput(
@@ -152,7 +154,7 @@ class Tokenizers:
                 repair="use a student of that teacher's vocabulary"
                 + (
                     ""
-                    if task is not None and task.has_tags
+                    if task is not None and task.answers_parts
                     else ", or a method that reads predictions alone, such as kd"
                 ),
             )

@@ -16,7 +16,7 @@ class Batch:
 
     Attributes:
         student, teacher: what each computed; the teacher is None where only its `teacher_logits` are read, or nothing.
-        teacher_logits: `[B, C]`, `[B, S, C]` of tags, or `[B, S, V]` of a masked language model.
+        teacher_logits: `[B, C]`, `[B, S, C]` of tags, `[B, S, 2]` of spans, or `[B, S, V]` of a masked language model.
         mask_BS: 1 at real tokens.
         labels: of the rows `[B]`, or of masked or tagged tokens `[B, S]` with -100 elsewhere and -1 at words without a tag; None where
             there are none.
@@ -26,6 +26,7 @@ class Batch:
         has_several_labels: whether any number of labels may hold of a row.
         labelled_B: which rows have a label; None where all do.
         orders_B: of the two segments of a row, as `text.formats.Example` has it; None where rows have one segment.
+        has_spans: whether logits are of the start and the end of a span.
         teacher_vectors: `[B, W]` of a sentence encoder that was asked before; None where it is run, or gives none.
     """
 
@@ -40,11 +41,14 @@ class Batch:
     has_several_labels: bool = False
     labelled_B: torch.Tensor | None = None
     orders_B: torch.Tensor | None = None
+    has_spans: bool = False
     teacher_vectors: torch.Tensor | None = None
 
     def classes(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one, and of tags those of the first pieces of
-        words: neither padding nor later pieces."""
+        """Logits of classes that exclude each other, `[N, C]`: those of several labels one by one; of tags those of the first pieces of
+        words: neither padding nor later pieces; and of spans the real tokens, of which one is the start and one the end."""
+        if self.has_spans:
+            return losses.span_logits(logits, self.mask_BS)
         if logits.dim() == 3:
             return logits[self.labels != IGNORED]
         return losses.binary_logits(logits) if self.has_several_labels else logits
@@ -97,7 +101,8 @@ class Term:
 
 @dataclass(frozen=True)
 class Labels(Term):
-    """The task's own loss against the labels, of the rows that have one: cross-entropy, or squared error in regression."""
+    """The task's own loss against the labels, of the rows that have one: cross-entropy, the mean of those of start and end where they are
+    spans, or squared error in regression."""
 
     of_teacher = frozenset()
 
@@ -111,7 +116,8 @@ class Labels(Term):
 
 @dataclass(frozen=True)
 class SoftTargets(Term):
-    """T²·KL(teacher ‖ student) of the classes, or of each of several labels, at temperature T (Hinton et al. 2015)."""
+    """T²·KL(teacher ‖ student) of the classes, of each of several labels, or the mean of that of starts and that of ends, at temperature T
+    (Hinton et al. 2015)."""
 
     temperature: float = 1.0
 

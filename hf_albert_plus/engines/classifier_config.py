@@ -1,16 +1,20 @@
 """What the config of a classifier of texts says: its labels, and how its logits become answers."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
-from ..heads import architecture_of, gives_labels, is_tagger
+from ..heads import architecture_of, gives_labels, is_answerer, is_tagger
 from ..model_inputs import length_taken, longest_input
+from ..tasks.answer_spans import START_AND_END
 from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import scheme_of_labels
 from ..tasks.task_file import read_long_task
-from .text_answers import TAGGING, AnswerRule
+from .text_answers import LONGEST_ANSWER, QUESTION_ANSWERING, TAGGING, AnswerRule
 
+# Of an answer: what a config may say at most.
+MOST_ANSWER_TOKENS = 512
 # From which probability one of several labels is given, where the config does not say.
 DEFAULT_THRESHOLD = 0.5
 
@@ -21,23 +25,54 @@ def labels_of(config: Any) -> tuple[str, ...]:
 
 
 def problem_type_of(config: Any) -> str:
-    """A classifier's problem type: the config's own where it names one, else what transformers takes it for. One of tokens has its own."""
+    """A classifier's problem type: the config's own where it names one, else what transformers takes it for. One of tokens, and one of spans, has its
+    own."""
     if is_tagger(config):
         return TAGGING
+    if is_answerer(config):
+        return QUESTION_ANSWERING
     if config.problem_type is not None:
         return str(config.problem_type)
     return "regression" if config.num_labels == 1 else "single_label_classification"
 
 
 def answer_rule_of(config: Any) -> AnswerRule:
-    """How a classifier's logits become answers; of a tagger by the scheme that the names of its labels tell.
+    """How a classifier's logits become answers; of a tagger by the scheme that the names of its labels tell, and of one of spans by the limits
+    that its config has.
 
     Raises:
-        InvalidInput: thresholds that do not fit.
+        InvalidInput: thresholds or limits that do not fit.
     """
+    if is_answerer(config):
+        longest, threshold = span_limits_of(config)
+        return AnswerRule(START_AND_END, QUESTION_ANSWERING, longest_answer=longest, no_answer_threshold=threshold)
     labels = labels_of(config)
     scheme = scheme_of_labels(labels) if is_tagger(config) else "plain"
     return AnswerRule(labels, problem_type_of(config), label_thresholds_of(config), scheme)
+
+
+def span_limits_of(config: Any) -> tuple[int, float | None]:
+    """What a config says of spans: `longest_answer`, tokens of an answer at most, by default 30; and `no_answer_threshold`, by which the logit
+    of no answer may exceed that of the best one (see `AnswerRule`), None of a model that always answers.
+
+    Raises:
+        InvalidInput: no whole number of tokens, or no finite threshold.
+    """
+    longest, threshold = getattr(config, "longest_answer", None), getattr(config, "no_answer_threshold", None)
+    if longest is not None and (type(longest) is not int or not 1 <= longest <= MOST_ANSWER_TOKENS):
+        raise InvalidInput(
+            f"longest_answer of config.json must be a number of tokens from 1 to {MOST_ANSWER_TOKENS}",
+            got=repr(longest),
+            repair=f"use {LONGEST_ANSWER}, or leave it out",
+        )
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if threshold is not None and not (is_number and math.isfinite(threshold)):
+        raise InvalidInput(
+            "no_answer_threshold of config.json must be a finite number",
+            got=repr(threshold),
+            repair="use 0.0, or leave it out for a model that always answers",
+        )
+    return LONGEST_ANSWER if longest is None else longest, None if threshold is None else float(threshold)
 
 
 def label_thresholds_of(config: Any) -> tuple[float, ...]:
@@ -100,7 +135,7 @@ def check_gives_labels(config: Any, directory: str | Path) -> None:
     """
     if not gives_labels(config):
         raise InvalidInput(
-            "texts are classified by sequence classifiers, and their words by token classifiers",
+            "texts are classified by sequence classifiers, their words by token classifiers, and questions answered by models of spans",
             got=f"{architecture_of(config)} in {directory}",
             repair="fine-tune one: albert-plus finetune",
         )

@@ -15,6 +15,7 @@ from ..errors import InvalidInput, first_line
 from ..heads import architecture_of, head_of
 from ..machine import physical_cores
 from ..model_inputs import input_rank
+from ..model_outputs import logits_of
 from ..records.processes import MOST_THREADS
 from .artefacts import Runtime, get_runtime
 from .runtime_files import check_hashes, engine_file
@@ -61,13 +62,13 @@ class Engine(ABC):
         return self.run({name: tensors[name].long() for name in self.inputs})
 
     def output(self, name: str, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """One output of the model in fp32, such as `logits`, from int64 arrays.
+        """One output of the model in fp32, such as `logits`, which `logits_of` gives, from int64 arrays.
 
         Raises:
             InvalidInput: as `__call__`.
         """
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        found: numpy.ndarray = self(**tensors)[name].numpy()
+        output = self(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        found: numpy.ndarray = (logits_of(output) if name == "logits" else output[name]).numpy()
         return found
 
     def forward(self, **tensors: torch.Tensor) -> ModelOutput:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy
 
 # The token ids of a text, with what belongs to them, by the name of the tensor. Rows for a tagger have the characters of each token too,
-# as `OFFSETS`.
-Ids = Mapping[str, list[Any]]
+# as `OFFSETS`; windows of questions' contexts have what `question_rows` gives them.
+Ids = Mapping[str, Any]
 
 
 OFFSETS = "offsets"

@@ -24,6 +24,8 @@ class PlainConfig:
     id2label: dict[int, str]
     problem_type: str | None
     label_thresholds: list[float] | None
+    longest_answer: int | None
+    no_answer_threshold: float | None
     vocab_size: int
     type_vocab_size: int
     max_position_embeddings: int
@@ -50,6 +52,8 @@ def read_plain_config(directory: Path) -> PlainConfig | None:
             id2label=labels,
             problem_type=said.get("problem_type"),
             label_thresholds=said.get("label_thresholds"),
+            longest_answer=said.get("longest_answer"),
+            no_answer_threshold=said.get("no_answer_threshold"),
             vocab_size=said["vocab_size"],
             type_vocab_size=types,
             max_position_embeddings=said["max_position_embeddings"],

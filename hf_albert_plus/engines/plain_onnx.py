@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy
 
-from ..heads import is_bare_encoder
+from ..heads import SPAN_LOGITS, is_answerer, is_bare_encoder
 from .artefacts import Runtime
 from .input_checks import check_graph
 from .onnx_session import LAYERS, THRESHOLD, open_graph
 from .plain_config import PlainConfig, read_plain_config
+from .span_answers import side_by_side
 
 _OF_CLASSIFIERS = ("logits",)
 _OF_ENCODERS = ("last_hidden_state", "pooler_output", "sentence_embedding")
@@ -38,13 +39,14 @@ class PlainOnnx:
         self.runtime, self.config, self.file = runtime, config, directory / runtime.file
         self.session = open_graph(self.file, runtime, threads=threads)
         self.inputs, self.outputs = _names(self.session.get_inputs()), _names(self.session.get_outputs())
-        known = _OF_ENCODERS if is_bare_encoder(config) else _OF_CLASSIFIERS
+        known = _OF_ENCODERS if is_bare_encoder(config) else SPAN_LOGITS if is_answerer(config) else _OF_CLASSIFIERS
         check_graph(self.file, self.inputs, self.outputs, config, known=known)
 
     def output(self, name: str, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """One output in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound: `logits` `[batch, labels]`, or `[batch, sequence, labels]`
-        of a tagger, or `sentence_embedding` `[batch, hidden]`."""
-        (values,) = self.session.run([name], {name: arrays[name] for name in self.inputs})
+        """One output in fp32 of int64 arrays `[batch, sequence]`, which are taken for sound: `logits` `[batch, labels]`, `[batch, sequence, labels]` of a
+        tagger, or `[batch, sequence, 2]` of start and end; or `sentence_embedding` `[batch, hidden]`."""
+        names = SPAN_LOGITS if name == "logits" and is_answerer(self.config) else (name,)
+        values = side_by_side(self.session.run(names, {name: arrays[name] for name in self.inputs}))
         found: numpy.ndarray = values.astype(numpy.float32, copy=False)
         return found
 

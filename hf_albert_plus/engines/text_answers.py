@@ -10,12 +10,17 @@ from typing import Any, Literal
 import numpy
 from typing_extensions import TypedDict
 
+from ..errors import InvalidInput
 from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import TagScheme
 from ..tasks.word_pieces import Span
 
 # The problem type of a model that gives each token a label; transformers has no name for it.
 TAGGING = "token_classification"
+# That of a model whose answers are spans of a question's context.
+QUESTION_ANSWERING = "question_answering"
+# Tokens of an answer, where a config does not say (the script of Devlin et al. 2019).
+LONGEST_ANSWER = 30
 # A text, or a pair of them that are read together.
 Text = str | tuple[str, str]
 # How many labels an answer has: so many, the best ones; None for all; or those that the classifier gives the text.
@@ -38,16 +43,21 @@ class AnswerRule:
     Attributes:
         labels: their names, in the order of the logits.
         problem_type: `single_label_classification`, whose answer is the best label; `multi_label_classification`, whose answer is every
-            label that reaches its threshold, or none; `regression`, whose values are no scores of labels; or `token_classification`, which
-            has the best label of each token.
+            label that reaches its threshold, or none; `regression`, whose values are no scores of labels; `token_classification`, which
+            has the best label of each token; or `question_answering`, whose logits say of each token whether an answer starts or ends there.
         thresholds: of several labels, the probability from which each is given; empty otherwise.
         scheme: of tags, how they say where entities begin and end.
+        longest_answer: of spans, tokens of an answer at most.
+        no_answer_threshold: of spans, by how much the logit of no answer may exceed that of the best one, which is given up to there; None of
+            a model that always gives one.
     """
 
     labels: tuple[str, ...]
     problem_type: str
     thresholds: tuple[float, ...] = ()
     scheme: TagScheme = "plain"
+    longest_answer: int = LONGEST_ANSWER
+    no_answer_threshold: float | None = None
 
     @property
     def has_best(self) -> bool:
@@ -70,9 +80,33 @@ class AnswerRule:
         return self.problem_type == TAGGING
 
     @property
+    def has_spans(self) -> bool:
+        """Whether the answer to a question is a span of its context."""
+        return self.problem_type == QUESTION_ANSWERING
+
+    @property
+    def has_logits_of_tokens(self) -> bool:
+        """Whether each token has logits of its own."""
+        return self.is_by_token or self.has_spans
+
+    @property
     def decides(self) -> bool:
-        """Whether labels are given at all: a regression gives none."""
-        return self.problem_type != "regression"
+        """Whether labels are given at all: a regression gives none, and neither do spans."""
+        return self.problem_type not in ("regression", QUESTION_ANSWERING)
+
+    def threshold_of(self, asked: float | None) -> float | None:
+        """The threshold of no answer that holds for a request: its own, or the model's; None of a model that always answers.
+
+        Raises:
+            InvalidInput: one is asked for of such a model.
+        """
+        if asked is not None and self.no_answer_threshold is None:
+            raise InvalidInput(
+                "threshold is of models that may give no answer",
+                got=f"{asked:g} for one that was trained to always give one",
+                repair="leave it out, or train on questions of which some have no answer",
+            )
+        return self.no_answer_threshold if asked is None else asked
 
     def scores(self, logits: numpy.ndarray) -> numpy.ndarray:
         """Probabilities of the labels, each by itself where there may be several; or the values of a regression, `[…, C]`."""
@@ -180,6 +214,30 @@ ModelFacts = ClassifierFacts | EncoderFacts
 
 
 @dataclass(frozen=True)
+class AnswerSpan:
+    """The best span of a question's context, and how it compares with no answer.
+
+    Attributes:
+        text: what stands there; empty where the context has no token that could be one.
+        start, end: its first character in the context as it came, and the one after its last.
+        score: its probability, among all spans and, of a model that may give none, no answer.
+        no_answer_score: the probability of no answer; 0 of a model that always gives one.
+        margin: by how much the logit of no answer exceeds the span's.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+    no_answer_score: float
+    margin: float
+
+    def is_given(self, threshold: float | None) -> bool:
+        """Whether it is an answer: its margin is at most the threshold, or there is none to reach."""
+        return bool(self.text) and (threshold is None or self.margin <= threshold)
+
+
+@dataclass(frozen=True)
 class TextAnswers:
     """What a model says of texts, in their order.
 
@@ -188,9 +246,11 @@ class TextAnswers:
         tokens: how many each text was computed with, in all of its windows.
         truncated: of which texts something was left out.
         offsets: of a tagger, the characters of each text's tokens, none of special ones; empty of token ids.
+        spans: of questions in words, the best span of each one's context; there are no logits then.
     """
 
     values: Any
     tokens: list[int]
     truncated: list[bool]
     offsets: Sequence[Sequence[Span]] = ()
+    spans: Sequence[AnswerSpan] = ()

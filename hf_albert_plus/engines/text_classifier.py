@@ -1,4 +1,4 @@
-"""A classifier of texts or of their words, as serving and batch scoring use it: texts in, labels and tags out."""
+"""A model of texts, of their words, or of questions, as serving and batch scoring use it: texts in, labels, tags and answers out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,14 +12,16 @@ from ..tasks.joined_answers import text_logits, text_numbers, token_values
 from ..tasks.word_pieces import joined
 from .classifier_config import answer_rule_of, check_gives_labels, classifier_length, long_texts_of
 from .padding import OFFSETS, Ids
-from .text_answers import AnswerRule, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
+from .questions import AskedQuestions, asked, context_characters
+from .text_answers import AnswerRule, AnswerSpan, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 from .text_model import TextModel
 from .text_tokens import Encoded
 from .text_words import TaggedText, tagged_texts, words_of
 
 
 class TextClassifier(TextModel):
-    """An engine of a classifier with its tokenizer: an array of logits for each text, `[labels]`, or `[tokens, labels]` of a tagger."""
+    """An engine of a classifier with its tokenizer: an array of logits for each text, `[labels]`, or `[tokens, labels]` of a tagger
+    or of spans."""
 
     output = plural = "logits"
     facts: ClassifierFacts
@@ -34,10 +36,12 @@ class TextClassifier(TextModel):
                 several, and for the value of a regression; a number for so many labels, the best; None for all.
 
         Raises:
-            InvalidInput: a number below 1, or a model that tags words.
+            InvalidInput: a number below 1, or a model that tags words or answers questions.
         """
         if self.facts.rule.is_by_token:
             raise InvalidInput("a tagger answers words, not texts", got=str(self.engine.file), repair="call tag()")
+        if self.facts.rule.has_spans:
+            raise InvalidInput("a model of spans answers questions", got=str(self.engine.file), repair="call ask()")
         if isinstance(top_k, int) and top_k < 1:
             raise InvalidInput("top_k must be at least 1", got=top_k, repair="use 1, or None for all labels")
         if not texts:
@@ -56,18 +60,49 @@ class TextClassifier(TextModel):
             InvalidInput: a model that tags no words.
         """
         if not self.facts.rule.is_by_token:
+            call = "ask()" if self.facts.rule.has_spans else "classify()"
             raise InvalidInput(
-                "a classifier answers texts, not words", got=str(self.engine.file), repair="call classify()"
+                "a classifier answers texts, not words", got=str(self.engine.file), repair=f"call {call}"
             )
         if not texts:
             return []
         read = [(text, words_of(text)) if isinstance(text, str) else joined(text) for text in texts]
         return tagged_texts(read, self.answer([text for text, _ in read]), self.facts.rule)
 
+    def ask(self, questions: Sequence[tuple[str, str]], *, threshold: float | None = None) -> list[AnswerSpan | None]:
+        """The answer to each question, a span of its context; None where the context has none.
+
+        Args:
+            questions: each with its context. A long one is read in windows.
+            threshold: by how much the logit of no answer may exceed the span's; None for the model's own. One that always answers has none.
+
+        Raises:
+            InvalidInput: a model that answers no questions, an empty question or context, or a question that leaves no room for its context.
+        """
+        if not self.facts.rule.has_spans:
+            raise InvalidInput(
+                "a classifier answers texts, not questions",
+                got=str(self.engine.file),
+                repair="call classify() or tag()",
+            )
+        limit = self.facts.rule.threshold_of(threshold)
+        spans = self.answer(questions).spans if questions else ()
+        return [span if span.is_given(limit) else None for span in spans]
+
+    def tokenise(self, texts: Sequence[Text]) -> Encoded:
+        """Tokenises, and cuts what is too long, or makes windows of it; of questions, see `asked`."""
+        return self.asked(texts) if self.facts.rule.has_spans else super().tokenise(texts)
+
+    def asked(self, texts: Sequence[Text]) -> AskedQuestions:
+        """Tokenises questions with their contexts, and cuts these into windows (see `asked` of `questions`)."""
+        return asked(texts, whole=self.tokens.whole, inputs=self.facts.inputs, max_length=self.facts.max_length)
+
     def answers_of(self, encoded: Encoded, values: list[numpy.ndarray]) -> TextAnswers:
         """What is said of texts, by the logits of each of their rows; those of windows are joined."""
         rule, rows = self.facts.rule, encoded.answering
-        if rows is None and not rule.is_by_token:
+        if isinstance(encoded, AskedQuestions):
+            return encoded.answers(values, rule)
+        if rows is None and not rule.has_logits_of_tokens:
             return super().answers_of(encoded, values)
         tokens = [len(row["input_ids"]) for row in encoded.rows]
         offsets = [row[OFFSETS] for row in encoded.rows if OFFSETS in row]
@@ -82,8 +117,8 @@ class TextClassifier(TextModel):
         return TextAnswers(joined_TSC, tokens, encoded.truncated, token_values(offsets, rows))
 
     def each(self, rows: Sequence[Ids], values: numpy.ndarray) -> list[numpy.ndarray]:
-        """The logits of each of some rows, of a tagger those of its tokens, without what stands at padding."""
-        if not self.facts.rule.is_by_token:
+        """The logits of each of some rows, of a tagger or of spans those of its tokens, without what stands at padding."""
+        if not self.facts.rule.has_logits_of_tokens:
             return list(values)
         return self.tokens.padding.unpadded(values, [len(row["input_ids"]) for row in rows])
 
@@ -97,12 +132,15 @@ class TextClassifier(TextModel):
             **self._common_facts(),
         )
 
+    def _characters_read(self) -> int | None:
+        return context_characters(self.facts.max_length) if self.facts.rule.has_spans else super()._characters_read()
+
     def _shape_of_one(self, tokens: int) -> tuple[int, ...]:
         labels = len(self.facts.rule.labels)
-        return (tokens, labels) if self.facts.rule.is_by_token else (labels,)
+        return (tokens, labels) if self.facts.rule.has_logits_of_tokens else (labels,)
 
     def _counted(self) -> str:
-        of_what = "token" if self.facts.rule.is_by_token else "text"
+        of_what = "token" if self.facts.rule.has_logits_of_tokens else "text"
         return f"{len(self.facts.rule.labels)} logits for a {of_what}, one for each label of its config"
 
 

@@ -66,9 +66,8 @@ class TextModel(ABC):
         self.engine = _open_engine(directory, chosen, threads=shares.threads)
         config: Any = self.engine.config
         self.facts = self._read_facts(directory, max_length=max_length)
-        long = self.facts.long
-        self.characters = None if long.reads_end else characters_read(self.facts.max_length, long)
-        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length, long=long)
+        self.characters = self._characters_read()
+        self.tokens = open_text_tokens(directory, config, longest=self.facts.max_length, long=self.facts.long)
 
     @abstractmethod
     def _read_facts(self, directory: Path, *, max_length: int | None) -> ModelFacts:
@@ -85,6 +84,11 @@ class TextModel(ABC):
     @abstractmethod
     def _counted(self) -> str:
         """How many numbers the engine must give, in words."""
+
+    def _characters_read(self) -> int | None:
+        """How many characters of a text are read; None where its end is."""
+        long = self.facts.long
+        return None if long.reads_end else characters_read(self.facts.max_length, long)
 
     def _common_facts(self) -> dict[str, Any]:
         """The fields that the facts of all kinds have, but for the longest text."""

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from ..errors import need
-from ..heads import is_tagger
+from ..heads import is_answerer, is_tagger
 from ..model_inputs import input_names
 from ..tasks.long_texts import CUT, MOST_WINDOWS, LongTexts, check_says_sequences, is_whole
 from ..tasks.windows import Answering
@@ -200,6 +200,8 @@ def read_plain_tokens(directory: Path, config: Any, *, longest: int, long: LongT
 
 def _beside(config: Any, long: LongTexts) -> dict[str, str]:
     """What rows have beside what the model reads -> what it is called in an encoding."""
+    if is_answerer(config):
+        return {OFFSETS: "offsets", SEQUENCES: "sequence_ids"}
     offsets = {OFFSETS: "offsets"} if is_tagger(config) else {}
     return offsets if long.is_cut else {**offsets, SEQUENCES: "sequence_ids"}
 
@@ -238,7 +240,7 @@ def _of_transformers(directory: Path, config: Any, *, longest: int, long: LongTe
 
     tokenizer: Any = load_tokenizer(directory, config)
     check_says_sequences(tokenizer, long)
-    if is_tagger(config):
+    if is_tagger(config) or is_answerer(config):
         check_offsets(tokenizer)
     beside = _beside(config, long)
     # It keeps what it was last told of truncation.

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from ..tasks.tag_schemes import entities
 from ..tasks.word_pieces import UNSEEN, Span, first_pieces
+from .marks import is_joined
 from .text_answers import AnswerRule, TextAnswers
 
 
@@ -107,6 +108,4 @@ def _is_mark(character: str) -> bool:
 
 def _goes_on(text: str, place: int, end: int) -> bool:
     """Whether a combining mark or a joiner at this place belongs to the character before it."""
-    return place < end and (
-        unicodedata.combining(text[place]) > 0 or unicodedata.category(text[place]) in ("Mn", "Me", "Cf")
-    )
+    return place < end and is_joined(text[place])

@@ -26,7 +26,7 @@ from ..errors import InvalidInput
 from ..records.progress import say
 from ..records.stage import discard
 from ..tasks.own_data import more_texts
-from ..tasks.task import Task
+from ..tasks.task import Task, check_no_spans
 from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
 from ..training.settings import TrainSettings
@@ -102,6 +102,9 @@ def search(
     Raises:
         InvalidInput: a teacher or data that cannot be compressed, found before anything is trained.
     """
+    check_no_spans(
+        task, what="compress", repair="choose a student yourself: albert-plus distill --student …, then export"
+    )
     if task.has_tags:
         settings = replace(settings, exits=False)  # exits read one answer to a text
     if settings.unlabelled is not None:

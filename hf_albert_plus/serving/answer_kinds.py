@@ -1,12 +1,23 @@
 """What each kind of model answers texts with, and which route has it: a route that is asked for something else says where it is."""
 
 from ..engines.text_answers import AnswerRule, ClassifierFacts, EncoderFacts, ModelFacts
+from ..errors import InvalidInput
 from .catalogue import ChosenModel
 from .refusals import Unusable
 
 # Route -> what a model that answers there gives, and what any other does not.
-_GIVEN = {"/classify": "texts labels", "/tag": "each word a tag", "/embed": "texts vectors"}
-_NOT_GIVEN = {"/classify": "texts no label", "/tag": "words no tag", "/embed": "texts no vector"}
+_GIVEN = {
+    "/classify": "texts labels",
+    "/tag": "each word a tag",
+    "/answer": "questions a span of their context",
+    "/embed": "texts vectors",
+}
+_NOT_GIVEN = {
+    "/classify": "texts no label",
+    "/tag": "words no tag",
+    "/answer": "questions no answer",
+    "/embed": "texts no vector",
+}
 
 
 def rule_of_texts(chosen: ChosenModel) -> AnswerRule:
@@ -16,7 +27,7 @@ def rule_of_texts(chosen: ChosenModel) -> AnswerRule:
         Unusable: it gives them none.
     """
     facts = chosen.model.facts
-    if isinstance(facts, ClassifierFacts) and not facts.rule.is_by_token:
+    if isinstance(facts, ClassifierFacts) and not facts.rule.has_logits_of_tokens:
         return facts.rule
     raise _elsewhere(chosen, asked="/classify")
 
@@ -31,6 +42,30 @@ def rule_of_words(chosen: ChosenModel) -> AnswerRule:
     if isinstance(facts, ClassifierFacts) and facts.rule.is_by_token:
         return facts.rule
     raise _elsewhere(chosen, asked="/tag")
+
+
+def rule_of_questions(chosen: ChosenModel) -> AnswerRule:
+    """How a model's logits become spans of questions' contexts.
+
+    Raises:
+        Unusable: it answers no questions.
+    """
+    facts = chosen.model.facts
+    if isinstance(facts, ClassifierFacts) and facts.rule.has_spans:
+        return facts.rule
+    raise _elsewhere(chosen, asked="/answer")
+
+
+def threshold_of(rule: AnswerRule, asked: float | None) -> float | None:
+    """The threshold of no answer that holds for a request (see `AnswerRule.threshold_of`).
+
+    Raises:
+        Unusable: one is asked for of a model that has none.
+    """
+    try:
+        return rule.threshold_of(asked)
+    except InvalidInput as error:
+        raise Unusable(str(error)) from None
 
 
 def facts_of_vectors(chosen: ChosenModel) -> EncoderFacts:
@@ -55,4 +90,6 @@ def _route_of(facts: ModelFacts) -> str:
     """Where a model answers."""
     if not isinstance(facts, ClassifierFacts):
         return "/embed"
+    if facts.rule.has_spans:
+        return "/answer"
     return "/tag" if facts.rule.is_by_token else "/classify"

@@ -11,7 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from . import classify, embed, inference_routes, openai_embeddings, tag
+from . import answer, classify, embed, inference_routes, openai_embeddings, tag
+from .answer import AnswerRequest
 from .catalogue import Catalogue
 from .classify import ClassifyRequest, ErrorResponse
 from .embed import EmbedRequest
@@ -25,7 +26,13 @@ from .settings import ServeSettings
 from .tag import TagRequest
 
 # What has the texts of a request.
-_LISTS = {ClassifyRequest: "inputs", TagRequest: "inputs", EmbedRequest: "inputs", EmbeddingsRequest: "input"}
+_LISTS = {
+    ClassifyRequest: "inputs",
+    TagRequest: "inputs",
+    AnswerRequest: "inputs",
+    EmbedRequest: "inputs",
+    EmbeddingsRequest: "input",
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 422, 429, 500, 503, 504)
 }
@@ -35,7 +42,7 @@ def describe(app: FastAPI, gate: Gate, *, max_items: int) -> None:
     """Adds to an application's description the schemas of bodies that it reads by itself, how many texts a request may have, and the
     token where one is asked for."""
     read_by_themselves = FastAPI(responses=_ERRORS)
-    for described in (classify, tag, embed, openai_embeddings, inference_routes):
+    for described in (classify, tag, answer, embed, openai_embeddings, inference_routes):
         read_by_themselves.include_router(described.described_router())
     routes = [*read_by_themselves.routes, *app.routes]
 
@@ -155,7 +162,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app = FastAPI(
         title=NAME,
         version=__version__,
-        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words; of an encoder, vectors.",
+        description="Text classification: a text, a pair or a list of them in, labels with their scores out; of a tagger, tags of its words; of a model of spans, answers to questions; of an encoder, vectors.",
         responses=_ERRORS,
     )
     measures = Measures(in_flight=lambda: gate.in_flight, refused=lambda: catalogue.refused)
@@ -172,6 +179,7 @@ def build_app(catalogue: Catalogue, settings: ServeSettings, gate: Gate) -> Fast
     app.router.routes[:0] = [
         *classify.classify_routes(service),
         *tag.tag_routes(service),
+        *answer.answer_routes(service),
         *embed.embed_routes(service),
         *openai_embeddings.openai_routes(service),
         *inference_routes.inference_routes(service),

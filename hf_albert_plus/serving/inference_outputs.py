@@ -7,6 +7,8 @@ import numpy
 
 from ..engines.text_answers import AnswerRule, ClassifierFacts, EncoderFacts, ModelFacts, TextAnswers
 from ..engines.text_encoder import VECTORS
+from .answer_kinds import threshold_of
+from .span_outputs import limits_of, outputs_of_spans, tensors_of_spans
 
 # The names of the texts that a request may have, beside the tensors.
 TEXTS = ("text", "text_pair")
@@ -14,12 +16,21 @@ TEXTS = ("text", "text_pair")
 Outputs = dict[str, tuple[str, numpy.ndarray]]
 
 
-def outputs_of(answers: TextAnswers, facts: ModelFacts) -> Outputs:
+def outputs_of(answers: TextAnswers, facts: ModelFacts, *, threshold: float | None = None) -> Outputs:
     """Everything that a model gives: the vectors of an encoder; of a classifier logits and scores, the best label or which of several
-    labels reach their thresholds."""
+    labels reach their thresholds; of a model of spans its answers.
+
+    Args:
+        threshold: of no answer, that a request asks for.
+
+    Raises:
+        Unusable: a threshold that the model does not have.
+    """
     if not isinstance(facts, ClassifierFacts):
         return {VECTORS: ("FP32", answers.values.astype(numpy.float32))}
     rule = facts.rule
+    if rule.has_spans:
+        return outputs_of_spans(answers, threshold_of(rule, threshold))
     if rule.is_by_token:
         return _outputs_by_token(answers, rule)
     exact = rule.scores(answers.values)
@@ -84,6 +95,8 @@ def _of_classifier(facts: ClassifierFacts) -> tuple[list[dict[str, Any]], dict[s
     outputs: list[dict[str, Any]] = [
         {"name": output, "datatype": "FP32", "shape": [-1, *tokens, classes]} for output in ("logits", "scores")
     ]
+    if rule.has_spans:
+        outputs = tensors_of_spans()
     if rule.is_by_token:
         outputs.append({"name": "tag", "datatype": "BYTES", "shape": [-1, -1]})
         outputs.append({"name": "offsets", "datatype": "INT64", "shape": [-1, -1, 2]})
@@ -96,6 +109,7 @@ def _of_classifier(facts: ClassifierFacts) -> tuple[list[dict[str, Any]], dict[s
         "problem_type": rule.problem_type,
         **({"thresholds": list(rule.thresholds)} if rule.has_several else {}),
         **({"tag_scheme": rule.scheme} if rule.is_by_token else {}),
+        **(limits_of(rule) if rule.has_spans else {}),
     }
     return outputs, parameters
 

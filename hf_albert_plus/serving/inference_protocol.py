@@ -45,6 +45,7 @@ class WantedTensor(_Message):
 
 class RequestParameters(_Message):
     truncate: bool | None = None
+    threshold: float | None = Field(default=None, allow_inf_nan=False)
     binary_data_output: bool = False
 
 
@@ -118,9 +119,9 @@ def write_response(
     """The body of a response, and its headers.
 
     Raises:
-        Unusable: an output that the model does not have.
+        Unusable: an output, or a threshold, that the model does not have.
     """
-    available = outputs_of(answers, facts)
+    available = outputs_of(answers, facts, threshold=request.parameters.threshold)
     wanted = [(one.name, one.parameters.binary_data) for one in request.outputs]
     wanted = wanted or [(output, request.parameters.binary_data_output) for output in available]
     tensors, blobs = [], []

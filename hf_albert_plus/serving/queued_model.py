@@ -2,22 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy
 
 from ..engines.input_checks import check_arrays
 from ..engines.padding import Ids
+from ..engines.questions import context_characters
 from ..engines.text_answers import ClassifierFacts, Text, TextAnswers
+from ..engines.text_classifier import TextClassifier
 from ..engines.text_model_kinds import open_text_model
 from ..engines.text_tokens import Encoded
 from ..errors import InvalidInput
 from ..machine import physical_cores
 from ..tasks.long_texts import MOST_WINDOWS
+from ..tasks.question_windows import MOST_CONTEXT_WINDOWS
 from .batcher import TokenBatcher
 from .refusals import NotFinite, Unusable
 from .settings import ServeSettings
@@ -27,6 +31,8 @@ _POLL_S = 0.05
 _READY = 1
 # Characters that are tokenised in less time than it takes to hand them to a thread.
 _AT_ONCE = 1000
+_TOO_LONG = 'shorten it, or send "truncate": true to have its end left out'
+Result = TypeVar("Result")
 
 
 class QueuedModel:
@@ -74,12 +80,15 @@ class QueuedModel:
         """Tokenises and computes.
 
         Args:
-            texts: a text each, or a pair of them.
+            texts: a text each, or a pair of them: a question with its context.
 
         Raises:
-            Unusable: a text that is too long and not to be cut, or a pair for a model that reads none.
+            Unusable: a text that is too long and not to be cut, a pair for a model that reads none, or a question without a context.
             Overloaded: more waits than may.
         """
+        if isinstance(self.model, TextClassifier) and self.model.facts.rule.has_spans:
+            with self._being_asked():
+                return await self._answers_to_questions(self.model, texts, truncate=truncate)
         if not self.facts.reads_pairs and any(isinstance(text, tuple) for text in texts):
             raise Unusable("this model reads texts one by one: send no pairs")
         with self._being_asked():
@@ -96,11 +105,11 @@ class QueuedModel:
         rows = self._rows(tensors)
         with self._being_asked():
             answers = await self._answers(Encoded(rows, [len(row["input_ids"]) for row in rows], [False] * len(rows)))
-        is_by_token = isinstance(self.facts, ClassifierFacts) and self.facts.rule.is_by_token
+        is_by_token = isinstance(self.facts, ClassifierFacts) and self.facts.rule.has_logits_of_tokens
         return self._placed(answers, tensors) if is_by_token else answers
 
     def _placed(self, answers: TextAnswers, tensors: Mapping[str, numpy.ndarray]) -> TextAnswers:
-        """A tagger's logits where the tokens stand in the tensors of a request, 0 at their padding."""
+        """Logits of tokens where these stand in the tensors of a request, 0 at their padding."""
         width, is_left = tensors["input_ids"].shape[1], self.model.tokens.padding.side == "left"
         placed = []
         for logits_SC in answers.values:
@@ -129,6 +138,27 @@ class QueuedModel:
         finally:
             self._asked -= 1
 
+    async def _answers_to_questions(
+        self, model: TextClassifier, texts: Sequence[Text], *, truncate: bool
+    ) -> TextAnswers:
+        """The best span of each question's context, by all of its windows."""
+        most = context_characters(self.facts.max_length)
+        for place, text in enumerate(texts):
+            if not truncate and isinstance(text, tuple) and len(text[1]) > most:
+                raise Unusable(f"the context of text {place} has more than {most} characters, {_TOO_LONG}")
+        try:
+            asked = await self._beside(texts, model.asked, texts)
+        except InvalidInput as error:
+            raise Unusable(str(error)) from None
+        for place, (windows, is_cut) in enumerate(zip(asked.windows, asked.truncated, strict=True)):
+            if is_cut and not truncate:
+                raise Unusable(
+                    f"the context of text {place} has {windows} windows of {self.facts.max_length} tokens, and {MOST_CONTEXT_WINDOWS} are read at most, "
+                    f"{_TOO_LONG}"
+                )
+        logits = await self._batcher.submit(asked.rows, lengths=asked.lengths)
+        return await self._beside(texts, model.answers_of, asked, logits)
+
     async def _encoded_whole(self, texts: Sequence[Text], *, truncate: bool) -> Encoded:
         """Tokenises texts, nothing of which may be left out unless the request or the model's own setting says so."""
         longest, characters, long = self.facts.max_length, self.model.characters, self.facts.long
@@ -156,9 +186,13 @@ class QueuedModel:
         return self.model.answers_of(encoded, values)
 
     async def _encoded(self, texts: Sequence[Text]) -> Encoded:
+        return await self._beside(texts, self.model.tokenise, texts)
+
+    async def _beside(self, texts: Sequence[Text], work: Callable[..., Result], *of: Any) -> Result:
+        """What a function gives, called in a thread where the texts are so long that others would wait for it."""
         if sum(map(_characters, texts)) <= _AT_ONCE:
-            return self.model.tokenise(texts)
-        return await asyncio.get_running_loop().run_in_executor(self._tokenising, self.model.tokenise, texts)
+            return work(*of)
+        return await asyncio.get_running_loop().run_in_executor(self._tokenising, work, *of)
 
     def _rows(self, tensors: Mapping[str, numpy.ndarray]) -> list[Ids]:
         """The rows of `[n, S]` tensors without their padding."""

@@ -17,7 +17,7 @@ from ..engines.sentence_files import read_form
 from ..engines.text_encoder import VECTORS
 from ..engines.torch_engine import fake_quantise
 from ..errors import InvalidInput, ParityError
-from ..heads import is_bare_encoder
+from ..heads import SPAN_LOGITS, is_answerer, is_bare_encoder
 from ..machine import use_threads
 from ..tasks.rows import load_tokenizer
 
@@ -49,15 +49,17 @@ def check_as_weights(directory: Path, runtime: Runtime) -> None:
         ) from None
 
 
-def _as_engines_are(weights: PreTrainedModel, directory: Path) -> tuple[PreTrainedModel, str]:
-    """A model as its engines compute it, and the name of the output that is compared: of an encoder the vectors, or where its files do not say
-    how they are made its hidden states."""
+def _as_engines_are(weights: PreTrainedModel, directory: Path) -> tuple[PreTrainedModel, tuple[str, ...]]:
+    """A model as its engines compute it, and the names of the outputs that are compared: of an encoder the vectors, or where its files do not
+    say how they are made its hidden states."""
+    if is_answerer(weights.config):
+        return weights, SPAN_LOGITS
     if not is_bare_encoder(weights.config):
-        return weights, "logits"
+        return weights, ("logits",)
     form = read_form(directory)
     if form is None:
-        return weights, "last_hidden_state"
-    return SentenceEncoder(weights, pooling=form.pooling, normalize=form.normalize).eval(), VECTORS
+        return weights, ("last_hidden_state",)
+    return SentenceEncoder(weights, pooling=form.pooling, normalize=form.normalize).eval(), (VECTORS,)
 
 
 def _compare(engine: Engine, weights: PreTrainedModel, directory: Path) -> None:
@@ -67,7 +69,7 @@ def _compare(engine: Engine, weights: PreTrainedModel, directory: Path) -> None:
         ParityError: the engine and the weights do not compute the same within what the precision allows.
     """
     runtime, config = engine.runtime, weights.config
-    weights, output = _as_engines_are(weights, directory)
+    weights, outputs = _as_engines_are(weights, directory)
     checked = cases(weights, load_tokenizer(directory, config))
     if isinstance(engine, ExitEngine):
         compare_exits(weights, engine, checked, Criterion(config.exit_criterion, engine.own_threshold))
@@ -76,6 +78,7 @@ def _compare(engine: Engine, weights: PreTrainedModel, directory: Path) -> None:
         fake_quantise(weights, directory)
 
     def run(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {output: engine(**tensors)[output]}
+        answered = engine(**tensors)
+        return {output: answered[output] for output in outputs}
 
     check_parity(differences(weights, run, checked), what=runtime.name, precision=runtime.precision)

@@ -8,7 +8,7 @@ from ..errors import InvalidInput, suggest
 from .data_settings import DataSettings
 from .glue import TASKS, get_task
 from .own_data import find_task, for_training, read_as
-from .task import Task
+from .task import Task, check_no_spans
 from .task_file import read_task
 
 
@@ -31,11 +31,15 @@ def choose_task(
         trains: whether the verb learns from the rows, so that data without a validation split give one up.
 
     Raises:
-        InvalidInput: a name that is none, settings that a benchmark's task does not take, or data that no task can be found in.
+        InvalidInput: a name that is none, settings that a benchmark's task or one of spans does not take, or data that no task can be
+            found in.
     """
     settings = settings or DataSettings()
     task = _chosen(data, name=name, settings=settings, model=model, trains=trains)
-    return replace(task, long=settings.long_texts(task.long))
+    long = settings.long_texts(task.long)
+    if not long.is_cut:
+        check_no_spans(task, what=f"--long {long.way}", repair="leave it out: long contexts are always read in windows")
+    return replace(task, long=long)
 
 
 def _chosen(data: str, *, name: str | None, settings: DataSettings, model: str | Path | None, trains: bool) -> Task:

@@ -24,7 +24,7 @@ class DataSettings:
     kind: Annotated[
         str | None,
         Option(
-            "What a label is: classes (one of N), labels (several of N), number or tags (one a word). Default: found."
+            "What a label is: classes (one of N), labels (several of N), number, tags (one a word) or spans (answers in a context). Default: found."
         ),
     ] = None
     validation: Annotated[

@@ -10,6 +10,7 @@ from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
 from .joined_answers import windows_a_text
 from .long_rows import answering_of
 from .long_texts import Way
+from .question_windows import MOST_CONTEXT_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
 from .rows import encode
 from .splits import evaluated_splits, load_split
@@ -42,9 +43,12 @@ class DataFacts:
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
         doubts: what else to look at, in words.
         long: what happens to these, where they are not just cut.
-        windows: that the training texts are read in, where they are: how many in the mean, and the most; None where nobody counted.
+        windows: that the training texts are read in, where they are, or the contexts of questions: how many in the mean, and the most; None
+            where nobody counted.
         words: of the training rows, where each has a tag: how many in the mean, and in the longest.
         cut_words: the share of these that `max_length` leaves out; None where nobody counted.
+        lost_answers: the share of the training rows with an answer of which no window has it whole; None where nobody counted.
+        without_answer: training rows without an answer; None of other kinds.
     """
 
     rows: dict[str, int]
@@ -61,11 +65,12 @@ class DataFacts:
     windows: tuple[float, int] | None = None
     words: tuple[float, int] | None = None
     cut_words: float | None = None
+    lost_answers: float | None = None
+    without_answer: int | None = None
 
     def describe(self) -> dict[str, Any]:
-        of_some = {"long": self.long, "windows": self.windows, "words": self.words, "cut_words": self.cut_words}
-        others = {name: value for name, value in asdict(self).items() if name not in of_some}
-        return others | {name: value for name, value in of_some.items() if value is not None}
+        of_some = ("long", "windows", "words", "cut_words", "lost_answers", "without_answer")
+        return {name: value for name, value in asdict(self).items() if name not in of_some or value is not None}
 
     @property
     def of_long_texts(self) -> str | None:
@@ -105,7 +110,27 @@ class DataFacts:
                 f"most texts should fit into --max-length, got {100 * self.cut:.0f} % longer than {self.max_length} tokens: "
                 "raise it if the model has positions, or use --long head-tail or --long windows"
             )
+        if self.lost_answers:
+            said.append(
+                f"answers should be whole in a window of their context, got {100 * self.lost_answers:.1f} % that are longer than what two "
+                f"windows of {self.max_length} tokens share, or beyond the {MOST_CONTEXT_WINDOWS} that are read: raise --max-length, or cut contexts"
+            )
+        if self.lost_answers is not None and self.windows is not None and self.windows[1] >= MOST_CONTEXT_WINDOWS:
+            said.append(_unread(self.max_length))
         return [*said, *self.doubts]
+
+
+def _unread(max_length: int | None) -> str:
+    return (
+        f"a context should have fewer than {MOST_CONTEXT_WINDOWS} windows of {max_length} tokens, got one with as many or more: what is beyond "
+        "them is not read; cut it into several"
+    )
+
+
+def say_unread(rows: "Dataset", *, max_length: int) -> None:
+    """Says where encoded rows have a context that may not be read to its end."""
+    if max(Counter(rows[NUMBER]).values()) >= MOST_CONTEXT_WINDOWS:
+        say(f"look at this: {_unread(max_length)}")
 
 
 def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> dict[str, Any]:
@@ -152,24 +177,42 @@ def look_at(
         repeated={split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"},
         contradictions=_contradictions(texts["train"], labels),
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
-        cut=None if tokenizer is None or max_length is None else _cut(texts["train"], tokenizer, max_length),
+        cut=None
+        if tokenizer is None or max_length is None or task.has_spans
+        else _cut(texts["train"], tokenizer, max_length),
         max_length=max_length,
         doubts=[*doubts, *doubts_of_splits(counts)],
         long=None if task.long.is_cut else task.long.way,
-        windows=_windows(train, task, tokenizer, max_length),
         **(_of_words(train, task, tokenizer, max_length) if task.has_tags else {}),
+        **(_of_questions if task.has_spans else _of_windows)(train, task, tokenizer, max_length),
     )
 
 
-def _windows(
+def _of_questions(
     train: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase | None", max_length: int | None
-) -> tuple[float, int] | None:
-    """How many windows the texts are read in: in the mean, and the most."""
+) -> dict[str, Any]:
+    """What is counted of questions and their contexts."""
+    facts: dict[str, Any] = {"without_answer": sum(not answers["text"] for answers in train["label"])}
+    if tokenizer is not None and max_length is not None:
+        looked_at = train.select(range(min(len(train), _TOKENISED)))
+        rows = encode(looked_at, task, tokenizer, max_length=max_length)
+        counts = Counter(rows[NUMBER])
+        facts["windows"] = (round(len(rows) / len(looked_at), 2), max(counts.values()))
+        found = {number for number, start in zip(rows[NUMBER], rows[POSITIONS[0]], strict=True) if start != NOWHERE}
+        answered = sum(bool(answers["text"]) for answers in looked_at["label"])
+        facts["lost_answers"] = 1 - len(found) / answered if answered else 0.0
+    return facts
+
+
+def _of_windows(
+    train: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase | None", max_length: int | None
+) -> dict[str, Any]:
+    """What is counted of the windows that texts are read in."""
     if tokenizer is None or max_length is None or not task.long.has_windows:
-        return None
+        return {}
     looked_at = train.select(range(min(len(train), _TOKENISED)))
     rows = answering_of(encode(looked_at, task, tokenizer, max_length=max_length))
-    return None if rows is None else windows_a_text(rows)
+    return {"windows": None if rows is None else windows_a_text(rows)}
 
 
 def _of_words(
@@ -187,7 +230,7 @@ def _of_words(
 
 
 def _classes(labels: list[Any], task: Task) -> dict[str, int]:
-    if task.is_regression:
+    if task.is_regression or task.has_spans:
         return {}
     if task.has_tags:
         labels = [tag for row in labels for tag in row]

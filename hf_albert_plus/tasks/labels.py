@@ -34,12 +34,14 @@ class FoundLabels:
         labels: names in the order of their ids, none for numbers.
         bounds: smallest and largest number.
         tag_scheme: how tags say where entities begin and end.
+        may_lack_answer: of spans, whether some questions have none.
     """
 
     kind: Kind
     labels: tuple[str, ...]
     bounds: tuple[float, float] | None
     tag_scheme: TagScheme | None = None
+    may_lack_answer: bool | None = None
 
 
 def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind | None, where: str) -> FoundLabels:
@@ -113,6 +115,8 @@ def unlabelled(task: Task, count: int) -> list[Any]:
     """Labels that say that there are none."""
     if task.has_tags:
         return [[] for _ in range(count)]
+    if task.has_spans:
+        return [{"text": [], "answer_start": []} for _ in range(count)]
     one: Any = [float(UNLABELLED)] * task.num_labels if task.has_several_labels else UNLABELLED
     return [one] * count
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, first_line, shown, suggest
 from ..records.files import check_input_file, file_sha256
 from ..records.record import Parent
-from .column_roles import find_columns, is_list, is_text
+from .answer_spans import read_answers, read_passages
+from .column_roles import is_list, is_text
 from .data_settings import DataSettings
 from .division import split_off
 from .glue import TASKS
-from .labels import find_labels, read_labels, unlabelled
+from .labels import read_labels, unlabelled
+from .roles_and_labels import find_roles_and_labels
 from .row_texts import texts_of
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .tables import (
@@ -27,7 +29,7 @@ from .tables import (
     read_lines,
     split_sources,
 )
-from .tagged_words import are_tagged, find_tags, read_tags, read_words
+from .tagged_words import read_tags, read_words
 from .task import HeldOut, Task, measures_of
 from .text_files import bare
 
@@ -42,6 +44,8 @@ _MANY_CLASSES = 20
 # What the texts of files without labels are called, whatever the task's column is.
 _TEXT = "text"
 _SMALL_BATCH, _BATCH, _SMALL_SET = 16, 32, 5_000
+# Longest input of a question with its context, as Devlin et al. 2019 have it for SQuAD.
+_LONG = 384
 # Schemes of tags in words; those that are left out are called as they are.
 _SCHEMES = {"IOBES": "BIOES", "runs": "runs of one tag being an entity", "plain": "without entities"}
 
@@ -65,11 +69,7 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         )
     table, where = tables["train"], f"{data} train"
     _check_rows(table, where=where)
-    columns = find_columns(table, settings, where=where)
-    if settings.kind == "tags" or (settings.kind is None and are_tagged(table, columns)):
-        found = find_tags(table, columns, where=where)
-    else:
-        found = find_labels(table, columns.labels, kind=settings.kind, where=where)  # type: ignore[arg-type]
+    columns, found = find_roles_and_labels(table, settings, where=where)
     task = Task(
         name=name or _name(data),
         columns=columns.texts,
@@ -78,9 +78,11 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         kind=found.kind,
         bounds=found.bounds,
         tag_scheme=found.tag_scheme,
-        metrics=measures_of(found.kind, found.tag_scheme),
+        may_lack_answer=found.may_lack_answer,
+        metrics=measures_of(found.kind, found.tag_scheme, may_lack_answer=found.may_lack_answer),
         epochs=_epochs(table.num_rows, 0 if found.kind == "tags" else len(found.labels)),
         batch_size=_SMALL_BATCH if table.num_rows < _SMALL_SET else _BATCH,
+        max_length=_LONG if found.kind == "spans" else Task.max_length,
         validation_file=settings.validation,
         held_out=None if "validation" in tables else HeldOut(of=_training_hash(data)),
     ).measured_by(settings.measure)
@@ -98,6 +100,9 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
         "labels": f"any of {len(task.labels)} labels ({names})",
         "number": f"a number from {low:g} to {high:g}",
         "tags": f"a tag for each word, one of {len(task.labels)} ({names}), {_SCHEMES.get(task.tag_scheme or '', task.tag_scheme)}",
+        "spans": f"a span of {task.columns[-1]!r}, or none"
+        if task.may_lack_answer
+        else f"a span of {task.columns[-1]!r}",
     }[task.kind]
     held = task.held_out
     validation = (
@@ -224,6 +229,8 @@ def as_written(rows: "Dataset", task: Task) -> "Dataset":
         written = {name: [int(row[i]) for row in labels] for i, name in enumerate(task.label_columns)}
     elif task.has_several_labels:
         written = {first: [[name for name, held in zip(task.labels, row, strict=True) if held] for row in labels]}
+    elif task.has_spans:
+        written = {first: labels}
     elif task.has_tags:
         written = {first: [[task.labels[i] for i in row] for row in labels]}
     else:
@@ -319,7 +326,8 @@ def _check_columns(table: "pyarrow.Table", task: Task, *, where: str, labelled: 
 def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, List, Sequence, Value
 
-    read, text = (read_words, List(Value("string"))) if task.has_tags else (_texts, Value("string"))
+    reads: dict[str, Any] = {"tags": read_words, "spans": read_passages}
+    read, text = reads.get(task.kind, _texts), List(Value("string")) if task.has_tags else Value("string")
     columns: dict[str, list[Any]] = {name: read(table, name, where=where) for name in task.columns}
     has_labels = set(task.label_columns) <= set(table.column_names)
     keeps = labelled or (has_labels and not any(table.column(name).null_count for name in task.label_columns))
@@ -327,6 +335,8 @@ def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> 
         columns["label"] = unlabelled(task, table.num_rows)
     elif task.has_tags:
         columns["label"] = read_tags(table, columns[task.columns[0]], task, where=where)
+    elif task.has_spans:
+        columns["label"] = read_answers(table, columns[task.columns[-1]], task, where=where)
     else:
         columns["label"] = read_labels(table, task, where=where)
     kind: Any = Value("float32") if task.is_regression else ClassLabel(names=list(task.labels))
@@ -334,6 +344,8 @@ def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> 
         kind = Sequence(Value("float32"), length=task.num_labels)
     if task.has_tags:
         kind = List(kind)
+    if task.has_spans:
+        kind = {"text": List(Value("string")), "answer_start": List(Value("int64"))}
     features = Features({**dict.fromkeys(task.columns, text), "label": kind})
     return Dataset.from_dict(columns, features=features)
 
@@ -367,7 +379,8 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
 def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     """The training rows without those held out, or these."""
     held_out = task.held_out or HeldOut(of="")
-    texts = ["\x1f".join(parts) for parts in texts_of(rows, task)]
+    # Questions of one context stay together.
+    texts = rows[task.columns[-1]][:] if task.has_spans else ["\x1f".join(parts) for parts in texts_of(rows, task)]
     classes = list(rows["label"]) if task.kind == "classes" else None
     kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed)
     if not held:

@@ -11,6 +11,7 @@ from ..checkpoints import open_tokenizer
 from ..errors import InvalidInput, first_line
 from ..model_inputs import longest_input, reads_token_types
 from .long_rows import encode_long
+from .question_windows import encode_questions
 from .task import Task
 from .word_pieces import encode_words
 
@@ -212,10 +213,17 @@ def encode(rows: "Dataset", task: Task, tokenizer: "PreTrainedTokenizerBase", *,
     """Rows of text -> rows of token ids with `labels` and, for batching by length, `length`; rows of tagged words also with
     `first_pieces` (see `encode_words`). Padding is the batch's business.
 
-    Of a task that reads long texts in windows, a text has a row for each of its windows, with what it is `answering` for (see `encode_long`)."""
+    Of a task that reads long texts in windows, a text has a row for each of its windows, with what it is `answering` for (see `encode_long`).
+    A question has a row for each window of its context, with the positions of its answer in place of `labels` (see `encode_questions`)."""
 
     def tokenise(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
         columns = [batch[column] for column in task.columns]
+        if task.has_spans:
+            questions, contexts = columns
+            of_windows = encode_questions(
+                questions, contexts, batch["label"], tokenizer, max_length=max_length, numbers=numbers
+            )
+            return {**of_windows, "length": [len(ids) for ids in of_windows["input_ids"]]}
         labels: list[Any] = [float(label) for label in batch["label"]] if task.is_regression else batch["label"]
         if not task.long.is_cut:
             encoded = encode_long(columns, labels, numbers, task, tokenizer, max_length=max_length)

@@ -14,12 +14,15 @@ from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
 from .nested_columns import with_nested_columns
+from .squad_json import SQUAD_SUFFIX, read_squad
 from .text_files import bare, form_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
+# JSON is read as SQuAD's, where a split is called so or a file is named: folders hold other files of JSON.
+_NAMED_SUFFIXES = (*SUFFIXES, SQUAD_SUFFIX)
 TEXT_SUFFIX = ".txt"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 # Split -> what files and folders of it are called.
@@ -45,10 +48,9 @@ def split_sources(data: str) -> dict[str, list[Path]]:
         return {"train": [path]}
     found: dict[str, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
-        form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+)?", re.IGNORECASE)
-        files = [
-            file for file in sorted(path.iterdir()) if form_of(file) in SUFFIXES and form.fullmatch(bare(file).stem)
-        ]
+        form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+|-v\d+(\.\d+)?)?", re.IGNORECASE)
+        named = [file for file in sorted(path.iterdir()) if form.fullmatch(bare(file).stem)]
+        files = [file for file in named if form_of(file) in _NAMED_SUFFIXES]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
         files += [file for folder in folders for file in sorted(folder.iterdir()) if form_of(file) in SUFFIXES]
         if len({form_of(file) for file in files}) > 1:
@@ -236,14 +238,13 @@ def _read_file(path: Path) -> "pyarrow.Table":
         return _read_csv(path)
     if suffix in (".jsonl", ".ndjson"):
         return _read_json_lines(path)
-    if suffix in CONLL_SUFFIXES:
-        return read_conll(text_of(path), path)
+    readers = {**dict.fromkeys(CONLL_SUFFIXES, read_conll), SQUAD_SUFFIX: read_squad}
+    if suffix in readers:
+        return readers[suffix](text_of(path), path)
     repair = "convert it, and give it the suffix of its form"
-    if suffix == ".json":
-        repair = "write an object a line, as .jsonl"
     if suffix in _SPREADSHEETS:
         repair = "save the sheet as CSV UTF-8 (comma delimited), and name that file"
-    raise InvalidInput(f"a file of data must be one of {', '.join(SUFFIXES)}", got=str(path), repair=repair)
+    raise InvalidInput(f"a file of data must be one of {', '.join(_NAMED_SUFFIXES)}", got=str(path), repair=repair)
 
 
 def _read_parquet(path: Path) -> "pyarrow.Table":

@@ -7,10 +7,10 @@ from ..errors import InvalidInput, suggest
 from .long_texts import CUT, LongTexts
 from .tag_schemes import TagScheme
 
-# One class of several, any number of labels together, a number, or a tag for each word.
-Kind = Literal["classes", "labels", "number", "tags"]
+# One class of several, any number of labels together, a number, a tag for each word, or a question's answer as a span of its context.
+Kind = Literal["classes", "labels", "number", "tags", "spans"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
-KINDS: tuple[Kind, ...] = ("classes", "labels", "number", "tags")
+KINDS: tuple[Kind, ...] = ("classes", "labels", "number", "tags", "spans")
 _PROBLEMS: dict[Kind, ProblemType] = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -22,28 +22,51 @@ MEASURES: dict[Kind, tuple[str, ...]] = {
     "labels": ("micro_f1", "macro_f1", "average_precision"),
     "number": ("pearson", "spearman", "rmse"),
     "tags": ("entity_f1", "entity_precision", "entity_recall", "tag_accuracy"),
+    "spans": ("answer_f1", "exact_match"),
 }
 # Of tags without entities.
 _PLAIN = ("tag_accuracy",)
+# Of spans where a question may have no answer: those with one, and those without.
+_OF_BOTH = ("answered_f1", "answered_exact_match", "no_answer_accuracy")
+# Kind -> the suffix of the classes whose models answer it, where it is no answer to a whole text.
+_HEADS: dict[Kind, str] = {"tags": "ForTokenClassification", "spans": "ForQuestionAnswering"}
+# What answers of a kind are of, where they are of parts of a text.
+_PARTS: dict[Kind, str] = {"tags": "a tag for each word", "spans": "a span of its context for each question"}
 # Measures in the unit of the numbers, better the lower. All others are points, better the higher.
 ERRORS = frozenset({"rmse"})
 
 
-def measures_of(kind: Kind, scheme: TagScheme | None = None) -> tuple[str, ...]:
+def measures_of(kind: Kind, scheme: TagScheme | None = None, *, may_lack_answer: bool | None = None) -> tuple[str, ...]:
     """What a task is measured by."""
-    return _PLAIN if scheme == "plain" else MEASURES[kind]
+    if scheme == "plain":
+        return _PLAIN
+    return MEASURES[kind] + (_OF_BOTH if may_lack_answer else ())
 
 
 def check_answers_texts(task: "Task", *, what: str, repair: str) -> None:
-    """Refuses a task of tags where one answer to a text is read.
+    """Refuses a task of tags or spans where one answer to a text is read.
 
     Raises:
         InvalidInput: such a task.
     """
-    if task.has_tags:
+    if task.answers_parts:
         raise InvalidInput(
             f"{what} is for tasks with an answer to each text",
-            got=f"{task.name}, which has a tag for each word",
+            got=f"{task.name}, which has {task.parts}",
+            repair=repair,
+        )
+
+
+def check_no_spans(task: "Task", *, what: str, repair: str) -> None:
+    """Refuses a task of spans.
+
+    Raises:
+        InvalidInput: such a task.
+    """
+    if task.has_spans:
+        raise InvalidInput(
+            f"{what} is for tasks of labels, numbers or tags",
+            got=f"{task.name}, which has {task.parts}",
             repair=repair,
         )
 
@@ -78,6 +101,7 @@ class Task:
         long: what happens to texts that are longer, in training and in all that asks its models.
         bounds: smallest and largest number of the training rows.
         tag_scheme: how tags say where entities begin and end.
+        may_lack_answer: of spans, whether some questions have no answer in their context; None of other kinds.
         held_out: the validation split, where the data have none of their own.
         validation_file: where the validation split is, if not with the data.
         benchmark: whose task it is; None of a user's own.
@@ -101,6 +125,7 @@ class Task:
     long: LongTexts = CUT
     bounds: tuple[float, float] | None = None
     tag_scheme: TagScheme | None = None
+    may_lack_answer: bool | None = None
     held_out: HeldOut | None = None
     validation_file: str | None = None
     benchmark: str | None = None
@@ -126,9 +151,24 @@ class Task:
         return self.kind == "tags"
 
     @property
+    def has_spans(self) -> bool:
+        """Whether each row is a question, whose answer is a span of its context."""
+        return self.kind == "spans"
+
+    @property
+    def answers_parts(self) -> bool:
+        """Whether its answers are of parts of a text, not one of the whole."""
+        return self.kind in _PARTS
+
+    @property
+    def parts(self) -> str:
+        """What it has in place of an answer to each text, in words."""
+        return _PARTS[self.kind]
+
+    @property
     def head(self) -> str:
         """The suffix of the classes whose models answer it."""
-        return "ForTokenClassification" if self.has_tags else "ForSequenceClassification"
+        return _HEADS.get(self.kind, "ForSequenceClassification")
 
     @property
     def is_scored_by_error(self) -> bool:
@@ -146,7 +186,7 @@ class Task:
 
     @property
     def problem_type(self) -> ProblemType | None:
-        """What transformers calls the kind; it has no name for tags, whose models are of a class of their own."""
+        """What transformers calls the kind; it has no name for tags and spans, whose models are of classes of their own."""
         return _PROBLEMS.get(self.kind)
 
     @property
@@ -177,7 +217,11 @@ class Task:
         """
         if measure is None:
             return self
-        known = list(dict.fromkeys([*self.metrics, *measures_of(self.kind, self.tag_scheme)]))
+        known = list(
+            dict.fromkeys(
+                [*self.metrics, *measures_of(self.kind, self.tag_scheme, may_lack_answer=self.may_lack_answer)]
+            )
+        )
         if measure not in known:
             raise InvalidInput(
                 f"--measure must be one of those of {self.name}", got=repr(measure), repair=suggest(measure, known)

@@ -91,7 +91,7 @@ def check_offsets(tokenizer: Any) -> None:
     """
     if not tokenizer.is_fast:
         raise InvalidInput(
-            "a task of tags needs a fast tokenizer, which says what characters its pieces are of",
+            "a task of tags or spans needs a fast tokenizer, which says what characters its pieces are of",
             got=type(tokenizer).__name__,
             repair="use a model with a tokenizer.json, or convert the tokenizer into one",
         )

@@ -8,10 +8,11 @@ from transformers import DataCollatorForTokenClassification, DataCollatorWithPad
 from ..model_inputs import IGNORED
 from ..tasks.joined_answers import text_logits, text_numbers
 from ..tasks.long_rows import ANSWERING, answering_of
+from ..tasks.question_windows import ASIDE as OF_QUESTIONS
 from ..tasks.task import Task
 
 # What encoded rows have beside what a model reads.
-_ASIDE = ("first_pieces", "length", ANSWERING)
+_ASIDE = ("first_pieces", "length", ANSWERING, *OF_QUESTIONS)
 
 
 class TextCollator(DataCollatorWithPadding):
@@ -29,7 +30,7 @@ class _TagCollator(DataCollatorForTokenClassification):
 
 
 def collator_of(task: Task, tokenizer: PreTrainedTokenizerBase) -> Any:
-    """The collator of a task's rows: of tags, each token has a label, -100 at padding."""
+    """The collator of a task's rows: of tags, each token has a label, -100 at padding; of spans, each row has two positions."""
     return (_TagCollator if task.has_tags else TextCollator)(tokenizer)
 
 

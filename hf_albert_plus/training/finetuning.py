@@ -19,6 +19,7 @@ from ..tasks.rows import encode, fits_positions, load_tokenizer
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from .answer_limits import check_threshold, set_answer_limits
 from .collators import collator_of
 from .label_thresholds import set_label_thresholds
 from .loop import TrainingResult, train
@@ -54,12 +55,13 @@ def fit(
     callbacks: Sequence[TrainerCallback] = (),
     checkpoint_seconds: float,
     head_learning_rate: float | None = None,
+    no_answer_threshold: float | None = None,
 ) -> TrainingResult:
     """Trains a classifier that was opened from `model` on a task, and saves it with its tokenizer. A head with a rate of its own is a
     new one."""
     tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
     answers = gives_labels(load_config(model, option="--model"))
-    if head_learning_rate is not None:
+    if head_learning_rate is not None and not task.has_spans:
         start_at_priors(classifier, rows["labels"][:], task)
     with standard_units(classifier, rows, task=task, answers=answers) as learned:
         result = train(
@@ -75,6 +77,9 @@ def fit(
         )
     if processes.is_first():
         set_label_thresholds(classifier, rows, tokenizer=tokenizer, task=task)
+        set_answer_limits(
+            classifier, rows, data=data, task=task, tokenizer=tokenizer, max_length=settings.max_length, threshold=no_answer_threshold,
+        )  # fmt: skip
         classifier.save_pretrained(directory)
         tokenizer.save_pretrained(directory)
         write_task(directory, task, max_length=settings.max_length)
@@ -91,19 +96,23 @@ def finetune(
     pooling: Pooling | None = None,
     head_learning_rate: float | None = None,
     keep_zeros: bool = True,
+    no_answer_threshold: float | None = None,
     checkpoint_seconds: float = 60,
 ) -> Record:
     """Plain fine-tuning with a new classifier head (or the checkpoint's own, where it has the task's labels).
 
     Args:
         model: directory or Hub id of any encoder that AutoModelForSequenceClassification opens, or AutoModelForTokenClassification
-            for a task of tags.
+            for a task of tags, or AutoModelForQuestionAnswering for one of spans.
         data: folder or Hub id in the layout of nyu-mll/glue.
         output: the directory to make: model, tokenizer, record.json.
         pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
         head_learning_rate: peak of a new head. By default 1e-3 for data of one's own, and the encoder's for a benchmark.
         keep_zeros: whether the weights of a pruned encoder that are zero stay so (Compressing BERT, section 3).
+        no_answer_threshold: of a task of spans whose questions may have no answer, by how much its logit may exceed the best span's where that
+            is given. By default what suits the validation rows best.
     """
+    check_threshold(no_answer_threshold, task)
     is_new = not gives_labels(load_config(model, option="--model"))
     of_head = head_rate(task, chosen=head_learning_rate, learning_rate=settings.learning_rate, is_new=is_new)
 
@@ -125,13 +134,19 @@ def finetune(
             callbacks=[KeepsZeros(weights)] if is_pruned else [],
             checkpoint_seconds=checkpoint_seconds,
             head_learning_rate=of_head,
+            no_answer_threshold=no_answer_threshold,
         )
         parameters = classifier.num_parameters()
         kept = Zeros.of(weights).describe(parameters=parameters) if is_pruned else {}
         read = {"pooling": classifier.config.pooling} if hasattr(classifier.config, "pooling") else {}
         return {**result.describe(), "parameters": parameters, **kept, **read, **seen}
 
-    chosen = {"pooling": pooling, "head_learning_rate": of_head, "keep_zeros": None if keep_zeros else False}
+    chosen = {
+        "pooling": pooling,
+        "head_learning_rate": of_head,
+        "keep_zeros": None if keep_zeros else False,
+        "no_answer_threshold": no_answer_threshold,
+    }
     given = {name: value for name, value in chosen.items() if value is not None}
     return run_stage(
         "finetune",

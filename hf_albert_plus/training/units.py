@@ -64,7 +64,7 @@ def standard_units(classifier: Any, rows: Any, *, task: Task, answers: bool) -> 
     Args:
         answers: whether the classifier answers in the numbers' unit already, because it was trained before.
     """
-    units = Units.of(rows["labels"][:], task, classifier)
+    units = Units.of(rows["labels"][:], task, classifier) if task.is_regression else None
     if units is None:
         yield rows
         return

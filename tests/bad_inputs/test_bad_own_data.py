@@ -109,7 +109,7 @@ def test_a_line_that_is_no_row(tmp_path, line, said):
             "must be one of the data's, got 'texte', and .* has text, label; did you mean 'text'",
         ),
         ({"text_column": "label", "label_column": ("label",)}, "a text or a label, not both"),
-        ({"kind": "nope"}, "--kind must be one of classes, labels, number, tags, got nope"),
+        ({"kind": "nope"}, "--kind must be one of classes, labels, number, tags, spans, got nope"),
         ({"text_pair_column": "label"}, "--text-pair-column must be given with --text-column"),
         ({"kind": "labels"}, "must hold a list of labels in every row, got 'a' in row 1"),
         ({"kind": "number"}, "must hold finite numbers, got 'a' in row 1"),

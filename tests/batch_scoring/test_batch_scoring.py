@@ -464,7 +464,7 @@ def test_only_classifiers_score(run, encoder_dir, tmp_path):
     write(tmp_path / "in.txt", ["good"])
     with pytest.raises(
         InvalidInput,
-        match="texts are classified by sequence classifiers, and their words by token classifiers, got BertModel",
+        match="texts are classified by sequence classifiers, their words by token classifiers, and questions answered by models of spans, got BertModel",
     ):
         run("in.txt", engine=encoder_dir, runtime="torch")
 

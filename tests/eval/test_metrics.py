@@ -14,7 +14,7 @@ from hf_albert_plus.eval.metrics import METRICS, RANKINGS, compute_metrics
 from hf_albert_plus.eval.resampling import Sample, difference, intervals, verdict
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.glue import TASKS, get_task
-from hf_albert_plus.tasks.task import MEASURES, Task
+from hf_albert_plus.tasks.task import MEASURES, Task, measures_of
 
 
 def _independent(predicted, labels, metric):
@@ -82,8 +82,11 @@ def test_what_cannot_be_scored_is_refused():
         predictions(numpy.array([[numpy.nan, 1]]), get_task("sst2"))
 
 
-# `test_tag_scores` has those of tags, which are of counts.
-@pytest.mark.parametrize("metric", sorted(set(METRICS) - RANKINGS - set(MEASURES["tags"])))
+# `test_tag_scores` and `test_span_scores` have those of tags and of spans, which are of counts.
+_OF_COUNTS = {*measures_of("tags"), *measures_of("spans", may_lack_answer=True)}
+
+
+@pytest.mark.parametrize("metric", sorted(set(METRICS) - RANKINGS - _OF_COUNTS))
 def test_weights_are_repetitions(metric):
     """A metric under weights is that of the examples repeated so often: scikit-learn and scipy see the repeated ones."""
     generator = numpy.random.default_rng(3)

@@ -130,7 +130,7 @@ def other_content_than_recorded(directory):
         (write("config.json", "[1]"), "config.json (Input should be an object); correct config.json"),
         (write("config.json", "[" * 10_000), "config.json (it nests too deeply); correct config.json"),
         (write("config.json", '{"model_type": "unheard-of"}'), "a model to serve must be a model directory"),
-        (no_classifier, "texts are classified by sequence classifiers, and their words by token classifiers, got AlbertPlusForMaskedLM"),
+        (no_classifier, "texts are classified by sequence classifiers, their words by token classifiers, and questions answered by models of spans, got AlbertPlusForMaskedLM"),
         (write("tokenizer.json", "{"), "a model directory must hold its tokenizer, got"),
         (write("tokenizer.json", "{}"), "a model directory must hold its tokenizer, got"),
         (lambda directory: (directory / "tokenizer.json").unlink(), "a model directory must hold its tokenizer"),

@@ -12,7 +12,7 @@ from ...records import processes
 from ...records.record import CHECKPOINTS, Record, parent
 from ...records.stage import run_stage
 from ...tasks.splits import data_parent
-from ...tasks.task import Task
+from ...tasks.task import Task, check_no_spans
 from ...tasks.task_file import write_task
 from ...training.collators import collator_of
 from ...training.finetuning import task_rows
@@ -70,6 +70,7 @@ def qat(
         model: directory or Hub id of a classifier, or of an encoder, that has an exact conversion (`albert-plus convert`) or is one of ours.
         data: folder or Hub id in the layout of nyu-mll/glue.
     """
+    check_no_spans(task, what="qat", repair="export it in 8 bits without: albert-plus export --to onnx-int8")
 
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)

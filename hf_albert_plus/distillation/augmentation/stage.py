@@ -16,7 +16,7 @@ from ...tasks.own_data import as_written
 from ...tasks.readers import tsv_file
 from ...tasks.splits import data_parent, evaluated_splits, load_split
 from ...tasks.tag_schemes import OUTSIDE
-from ...tasks.task import Task
+from ...tasks.task import Task, check_no_spans
 from ...tasks.task_file import write_task
 from ..settings import AugmentSettings
 from .candidates import NONE, MaskedLmCandidates, WordVectors, read_word_vectors
@@ -145,6 +145,7 @@ def augment(
     Raises:
         InvalidInput: neither source of candidates is given, or they have none for any word.
     """
+    check_no_spans(task, what="augment", repair="distil without: replaced words would keep answers of other ones")
     if masked_lm is None and word_vectors is None:
         raise InvalidInput(
             "candidates must come from --masked-lm, --word-vectors or both", got="neither", repair="add one of them"

@@ -21,7 +21,13 @@ from .relations import relation_loss, split_heads
 from .segment_order import sentence_order_loss
 from .self_distillation import self_distillation_loss
 from .shared_projections import down_projection_loss, up_projection_loss
-from .soft_targets import binary_logits, soft_cross_entropy_loss, soft_target_loss, token_soft_target_loss
+from .soft_targets import (
+    binary_logits,
+    soft_cross_entropy_loss,
+    soft_target_loss,
+    span_logits,
+    token_soft_target_loss,
+)
 from .two_towers import two_tower_loss
 from .vector_cosine import vector_cosine_loss
 from .vector_error import vector_error_loss
@@ -49,6 +55,7 @@ __all__ = [
     "sentence_order_loss",
     "soft_cross_entropy_loss",
     "soft_target_loss",
+    "span_logits",
     "split_heads",
     "token_soft_target_loss",
     "two_tower_loss",

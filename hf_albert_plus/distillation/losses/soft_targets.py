@@ -6,6 +6,9 @@ from torch.nn.functional import cross_entropy, kl_div, log_softmax, mse_loss
 from ...errors import InvalidInput
 from .reductions import check_shapes, mean_over_selected
 
+# The logit of what cannot be, at any temperature: finite, so that no probability times it is undefined.
+_NEVER = -1e30
+
 
 def soft_target_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temperature: float) -> torch.Tensor:
     """T² · KL(softmax(teacher / T) ‖ softmax(student / T)), mean over the batch.
@@ -33,6 +36,15 @@ def binary_logits(logits_BC: torch.Tensor) -> torch.Tensor:
     over rows and labels, as transformers' loss of several labels is.
     """
     return torch.stack([torch.zeros_like(logits_BC), logits_BC], dim=-1).flatten(0, -2)
+
+
+def span_logits(logits_BSC: torch.Tensor, mask_BS: torch.Tensor) -> torch.Tensor:
+    """Starts and ends as two examples each, whose classes are the real tokens: `[B, S, 2]` -> `[B·2, S]`. Padding has no probability.
+
+    A mean over examples is then that of starts and of ends, as transformers' loss of spans is.
+    """
+    hidden_BSC = logits_BSC.masked_fill(~mask_BS.bool()[..., None], _NEVER)
+    return hidden_BSC.transpose(1, 2).flatten(0, 1)
 
 
 def soft_cross_entropy_loss(student_BC: torch.Tensor, teacher_BC: torch.Tensor, *, temperature: float) -> torch.Tensor:

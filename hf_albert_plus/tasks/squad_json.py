@@ -1,0 +1,78 @@
+"""SQuAD's own files: articles of paragraphs, each a context with its questions, as one row a question."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput, first_line, shown
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SQUAD_SUFFIX = ".json"
+# What the columns are called in a table.
+ID, QUESTION, CONTEXT, ANSWERS = "id", "question", "context", "answers"
+_REPAIR = (
+    'write {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …, "answer_start": …}]}]}]}]}, '
+    "or other rows an object a line, as .jsonl"
+)
+
+
+def read_squad(text: str, path: Path) -> "pyarrow.Table":
+    """The questions of a file, each with its context and its answers: their texts, and the character of the context that each begins with.
+    One that version 2 marks with `is_impossible` has none; one without any that is not marked has null.
+
+    Raises:
+        InvalidInput: no JSON, or another form.
+    """
+    import pyarrow
+
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path.name} must be JSON", got=first_line(error), repair=_REPAIR) from None
+    rows: list[dict[str, Any]] = []
+    for article, of_file in enumerate(_lists(content, "data", path, "the file"), start=1):
+        for number, paragraph in enumerate(_lists(of_file, "paragraphs", path, f"article {article}"), start=1):
+            where = f"paragraph {number} of article {article}"
+            for question in _lists(paragraph, "qas", path, where):
+                rows.append(_row(question, paragraph.get(CONTEXT), path, where))
+    answers = pyarrow.struct(
+        [("text", pyarrow.list_(pyarrow.string())), ("answer_start", pyarrow.list_(pyarrow.int64()))]
+    )
+    schema = pyarrow.schema(
+        [(ID, pyarrow.string()), (QUESTION, pyarrow.string()), (CONTEXT, pyarrow.string()), (ANSWERS, answers)]
+    )
+    try:
+        return pyarrow.Table.from_pylist(rows, schema=schema)
+    except (pyarrow.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise InvalidInput(
+            "texts of a SQuAD file must be strings, and answer_start whole numbers", got=f"{first_line(error)} in {path}", repair=_REPAIR
+        ) from None  # fmt: skip
+
+
+def _row(question: Any, context: Any, path: Path, where: str) -> dict[str, Any]:
+    if not isinstance(question, dict) or not isinstance(question.get(ANSWERS, []), list):
+        raise _fault(f"{shown(question)} in {where}", path)
+    answers = question.get(ANSWERS, [])
+    if not all(isinstance(answer, dict) for answer in answers):
+        raise _fault(f"{shown(answers)} in {where}", path)
+    found = {name: [answer.get(name) for answer in answers] for name in ("text", "answer_start")}
+    is_marked = question.get("is_impossible") is True
+    return {
+        ID: None if question.get(ID) is None else str(question[ID]),
+        QUESTION: question.get(QUESTION),
+        CONTEXT: context,
+        ANSWERS: {"text": [], "answer_start": []} if is_marked else found if answers else None,
+    }
+
+
+def _lists(content: Any, name: str, path: Path, where: str) -> list[Any]:
+    found = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(found, list):
+        raise _fault(f"no list {name!r} in {where}", path)
+    return found
+
+
+def _fault(got: str, path: Path) -> InvalidInput:
+    return InvalidInput("a file of JSON must have the form of SQuAD's", got=f"{got} of {path}", repair=_REPAIR)
