@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer
 
+from hf_albert_plus.engines.text_classifier import TextClassifier
 from tests.support.event_files import LOSS, curves_in
+from tests.support.tagged import tagged_sentences, write_tagged
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -99,3 +101,32 @@ def test_teacher_and_student_are_drawn_beside_each_other(encoder_dir, data_dir, 
         assert done.returncode == 0, done.stderr[-2000:]
     assert curves_in(tmp_path / "out" / "curves" / "teacher")[LOSS]
     assert curves_in(tmp_path / "out" / "curves" / "student" / "0-task")[LOSS]
+
+
+def test_plain_taggers_learn_the_first_piece_of_each_word(encoder_dir, tmp_path, monkeypatch):
+    """What the Trainer is given, against words that are tokenised one by one."""
+    sentences = [([*words, "o'clock"], [*tags, "B-when"]) for words, tags in tagged_sentences(20)]
+    data = tmp_path / "my"
+    data.mkdir()
+    for split in ("train", "validation"):
+        write_tagged(data / f"{split}.jsonl", sentences)
+    asked, train = {}, Trainer.train
+
+    def keep(trainer):
+        asked.update(rows=list(trainer.train_dataset), names=trainer.model.config.id2label)
+        return train(trainer)
+
+    monkeypatch.setattr(Trainer, "train", keep)
+    words = ["plain_tagger.py", encoder_dir, data, "ner_tags", tmp_path / "plain", 1, 0.5]
+    monkeypatch.setattr(sys, "argv", [*map(str, words)])
+    runpy.run_path(str(EXAMPLES / "plain_tagger.py"), run_name="__main__")
+    tokenizer = AutoTokenizer.from_pretrained(encoder_dir)
+    assert len(tokenizer.tokenize("o'clock")) > 1
+    for row, (words, tags) in zip(asked["rows"], sentences, strict=True):
+        labels = [asked["names"].get(label) for label in row["labels"]]
+        expected = [None]
+        for word, tag in zip(words, tags, strict=True):
+            expected += [tag, *[None] * (len(tokenizer.tokenize(word)) - 1)]
+        assert labels == [*expected, None]
+    (said,) = TextClassifier(tmp_path / "plain", "torch", cores=1, max_length=None).tag([sentences[0][0]])
+    assert len(said.words) == len(sentences[0][0])
