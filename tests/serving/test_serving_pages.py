@@ -15,6 +15,8 @@ from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.documents import ROOT
 from tests.support.local_server import Running
+from tests.support.questions import make_answerer
+from tests.support.taggers import make_tagger
 
 DASHBOARD = ROOT / "examples" / "grafana" / "dashboard.json"
 BROWSER = next((found for name in ("chromium", "google-chrome", "chrome") if (found := shutil.which(name))), None)
@@ -37,32 +39,79 @@ def test_the_page_loads_nothing_and_needs_no_token(served, exported_dir):
     assert model[0] == 200
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no browser on this machine")
-def test_a_browser_shows_what_the_model_says(served, exported_dir, tmp_path):
-    """The page in headless Chromium: a text is typed and sent by the page's own code, and the answer is read from the document."""
-    (_, _, page), answer = served.ask("GET", "/"), served.classify(inputs="a good film")[1]["predictions"][0]
-    typed = b"""<script>addEventListener("load", () => {
-      document.getElementById("text").value = "a good film"; document.getElementById("form").requestSubmit(); });</script></body>"""
-    (tmp_path / "page.html").write_bytes(
-        page.replace(b"</body>", typed).replace(
-            b'fetch("classify"', b'fetch("http://127.0.0.1:%d/classify"' % served.port
-        )
+@pytest.fixture(scope="module")
+def of_every_kind(exported_dir, vectors_dir, tokenizer_dir, tmp_path_factory):
+    """A classifier, a tagger, a model of spans and an encoder behind one server."""
+    tagger, answerer = (tmp_path_factory.mktemp(name) for name in ("tagger", "answerer"))
+    make_tagger(tagger, tokenizer_dir)
+    make_answerer(answerer, tokenizer_dir)
+    paths = {"film": exported_dir, "tags": tagger, "answers": answerer, "vectors": vectors_dir}
+    settings = ServeSettings(cores=1)
+    running = Running(
+        Catalogue({name: {1: QueuedModel(path, "torch", settings)} for name, path in paths.items()}), settings, Gate()
     )
+    yield running
+    running.stop()
+
+
+def shown_by_a_browser(served, folder, **typed):
+    """The document of the page in headless Chromium, after a text was typed and sent by the page's own code."""
+    page = served.ask("GET", "/")[2].decode()
+    typing = "".join(f"document.getElementById({name!r}).value = {value!r};" for name, value in typed.items())
+    script = f"""<script>addEventListener("load", () => {{ {typing} document.getElementById("form").requestSubmit(); }});</script>"""
+    sent = page.replace("</body>", f"{script}</body>").replace("fetch(", f"fetch('http://127.0.0.1:{served.port}/' + ")
+    assert sent.count("/' + route,") == 1
+    (folder / "page.html").write_text(sent)
     words = [
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
         "--disable-web-security",
-        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--user-data-dir={folder / 'profile'}",
     ]
     done = subprocess.run(
-        [BROWSER, *words, "--virtual-time-budget=8000", "--dump-dom", (tmp_path / "page.html").as_uri()],
+        [BROWSER, *words, "--virtual-time-budget=8000", "--dump-dom", (folder / "page.html").as_uri()],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert f'<div id="said">{answer["label"]}</div>' in done.stdout
-    assert f"{answer['tokens']} tokens" in done.stdout
-    assert "film, version 1" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no browser on this machine")
+@pytest.mark.parametrize("name", ["film", "tags", "answers", "vectors"])
+def test_a_browser_shows_what_the_model_says(of_every_kind, name, tmp_path):
+    """Of every kind of model, though the page asks for labels first."""
+    text, context = "who sold the lamp ?", "the sailor sold the lamp in the harbour ." if name == "answers" else ""
+    asked = {
+        "film": ("/classify", text),
+        "tags": ("/tag", text),
+        "answers": ("/answer", {"question": text, "context": context}),
+        "vectors": ("/embed", text),
+    }
+    route, inputs = asked[name]
+    _, _, content = of_every_kind.ask("POST", route, {"inputs": inputs, "model": name})
+    (answer,) = content["predictions"]
+    expected = {
+        "film": lambda: answer["label"],
+        "tags": lambda: ", ".join(f"{each['text']} ({each['label']})" for each in answer["entities"]) or "no entities",
+        "answers": lambda: answer["answer"],
+        "vectors": lambda: f"a vector of {len(answer['vector'])} numbers",
+    }
+    shown = shown_by_a_browser(of_every_kind, tmp_path, text=text, pair=context, model=name)
+    assert f'<div id="said">{expected[name]()}</div>' in shown
+    assert f"{answer['tokens']} tokens" in shown
+    assert f"{name}, version 1" in shown
+    assert '<div id="wrong" role="alert"></div>' in shown
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no browser on this machine")
+def test_a_browser_shows_why_it_was_refused(of_every_kind, tmp_path):
+    """Which of the models is meant, and a question without a context."""
+    assert "vectors" in shown_by_a_browser(of_every_kind, tmp_path, text="a").partition('id="wrong"')[2]
+    assert (
+        "context" in shown_by_a_browser(of_every_kind, tmp_path, text="a", model="answers").partition('id="wrong"')[2]
+    )
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are(served):
@@ -111,6 +160,8 @@ from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.gate import Gate
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.local_server import Running
+from tests.support.questions import make_answerer
+from tests.support.taggers import make_tagger
 spans, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(spans))
 trace.set_tracer_provider(provider)
