@@ -87,11 +87,16 @@ def test_a_tagger_becomes_sparse_and_learns_few_bits(data, task, tagger, tmp_pat
 
 
 def test_a_temperature_makes_the_tags_of_words_probable(data, task, tagger, tmp_path):
-    """The loss that scikit-learn has of the words' tags, before and after."""
+    """The loss that scikit-learn has of the words' tags, before and after, of a tagger that is far too sure."""
+    sure = opened(tagger)
+    with torch.no_grad():
+        sure.classifier.weight.mul_(10)
+    sure.save_pretrained(tmp_path / "sure")
+    AutoTokenizer.from_pretrained(tagger).save_pretrained(tmp_path / "sure")
     settings = CalibrateScoresSettings(max_length=24, split="train")
-    record = calibrate_scores(Path(tagger), data=data, task=task, output=tmp_path / "out", settings=settings)
+    record = calibrate_scores(tmp_path / "sure", data=data, task=task, output=tmp_path / "out", settings=settings)
     losses = []
-    for directory in (tagger, tmp_path / "out"):
+    for directory in (tmp_path / "sure", tmp_path / "out"):
         model = opened(directory)
         tokenizer, rows = task_rows(directory, model.config, data=data, task=task, max_length=24)
         logits = row_logits(model, rows.to_list(), collator_of(task, tokenizer)).double()

@@ -20,6 +20,7 @@ def make_tagger(directory, tokenizer_dir):
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     names = {"id2label": dict(enumerate(TAGS)), "label2id": {name: number for number, name in enumerate(TAGS)}}
     config = small_config(vocab_size=len(tokenizer), num_hidden_layers=2, **names)
+    torch.manual_seed(0)  # of the weights that `randomise` adds to
     model = randomise(AlbertPlusForTokenClassification(config))
     with torch.no_grad():
         encoded = tokenizer(TEXTS, padding=True, return_tensors="pt")
@@ -36,6 +37,7 @@ def make_model_of(task, directory, tokenizer_dir, *, kind=AlbertPlusForTokenClas
     """Writes a model with a task's labels and its tokenizer, and says where."""
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     names = {"id2label": dict(enumerate(task.labels)), "label2id": {name: i for i, name in enumerate(task.labels)}}
+    torch.manual_seed(0)
     randomise(kind(small_config(vocab_size=len(tokenizer), **names))).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
