@@ -58,7 +58,8 @@ class Pick:
     Attributes:
         name: of the candidate; None where none keeps within the budget.
         confidence: with which it does, on the rows that chose it.
-        expected_loss: points that picks of this rule lose on rows that did not choose them; None without a pick.
+        expected_loss: points that picks of this rule lose on rows that did not choose them; too few rows for folds say what it lost on them
+            all; None without a pick.
         losses: name -> what each candidate loses.
     """
 
@@ -103,7 +104,9 @@ class Judge:
             chosen = self._chosen(affordable, budget, confidence=confidence)
             if chosen is None:
                 break
-            expected = self._expected_loss(affordable, budget, confidence=confidence)
+            expected = losses[chosen.name].points
+            if self.folds:
+                expected = self._expected_loss(affordable, budget, confidence=confidence)
             if budget.max_drop is None or expected <= budget.max_drop:
                 return Pick(chosen.name, confidence, round(expected, 4), losses)
         return Pick(None, CONFIDENCE, None, losses)
