@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, suggest
 from .data_settings import DataSettings
+from .written_numbers import as_number
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,6 +19,9 @@ _LABELS = (
     "label", "labels", "intent", "intents", "class", "classes", "category", "categories", "target", "sentiment", "score",
     "rating", "topic", "topics", "tag", "tags", "stars", "y",
 )  # fmt: skip
+# Names of labels where no column has one of the former; what a stance is towards is no label.
+_OTHER_LABELS = ("stance", "emotion", "emotions", "polarity")
+_STANCE, _OF_STANCES = "stance", ("target", "topic", "topics")
 # What the name of a label ends with where no column is called so, as airline_sentiment.
 _ENDINGS = ("label", "intent", "class", "category", "target", "sentiment", "topic")
 _TEXTS = (
@@ -28,6 +32,11 @@ _PAIRS = (
     ("text_a", "text_b"), ("sentence_a", "sentence_b"), ("question", "passage"), ("query", "document"), ("question", "answer"), ("text", "text_pair"),
 )  # fmt: skip
 _NUMBERING = ("idx", "id", "index", "guid", "row", "row_id", "unnamed: 0", "__index_level_0__", "")
+# What the names of columns end with that say which row it is, or when it was written; with such words in them ids are of classes.
+_WHICH_ROW = (
+    "id", "ids", "qid", "uid", "pid", "sid", "docid", "userid", "tweetid", "uuid", "guid", "date", "timestamp", "datetime", "at",
+)  # fmt: skip
+_OF_CLASSES = ("language", "lang", "genre", "dialect", "speaker", "type", "group", "domain")
 # Another column of sentences beside a text called so is a remark on it; beside a title, say, it may be the text.
 _CERTAIN_TEXT = "text"
 # Of so many rows or more a column without equal values tells rows apart, and names no classes.
@@ -76,16 +85,19 @@ def find_columns(table: "pyarrow.Table", settings: DataSettings, *, where: str) 
 
 
 def _find_labels(table: "pyarrow.Table", free: list[str], *, texts_known: bool, where: str) -> tuple[str, ...]:
-    named = [name for name in free if name.lower() in _LABELS]
+    named = _named_labels(free)
     if len(named) == 1:
         return (_with_names(table, named[0], free),)
     ending = [name for name in free if re.split(r"[\W_]+", name.lower())[-1] in _ENDINGS]
     if not named and len(ending) == 1 and not _holds_text(table.column(ending[0])):
         return tuple(ending)
     flags = tuple(name for name in free if _holds_flags(table.column(name)))
-    if not named and len(flags) > 1:
+    if not named and len(flags) > 1 and not _is_one_truth(table, flags):
         return flags
     others = [name for name in (named or free) if texts_known or not _holds_text(table.column(name))]
+    if not named:
+        others = [name for name in others if not _says_which_row(name)]
+        others = [name for name in others if not _holds_one_value(table.column(name))] or others
     if not texts_known and not named and len(others) > 1:
         # Short texts that repeat may look like labels, but their name says what they are.
         others = [name for name in others if name.lower() not in _TEXTS] or others
@@ -129,9 +141,12 @@ def _find_texts(table: "pyarrow.Table", free: list[str], *, where: str) -> list[
     if len(named) == 1:
         return named
     written = [name for name in (named or free) if is_text(table.column(name))]
+    if not named:
+        written = [name for name in written if not _says_which_row(name) and not _holds_numbers(table.column(name))]
+    written = written or [name for name in (named or free) if holds_words(table.column(name))]
     if len(written) > 1:
         sentences = [name for name in written if _holds_text(table.column(name))]
-        written = sentences if len(sentences) == 1 else written
+        written = sentences or written
     if len(written) == 1:
         return written
     repair = "add --text-column NAME"
@@ -159,6 +174,52 @@ def is_list(column: "pyarrow.ChunkedArray") -> bool:
 
     kind = column.type
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def holds_words(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether a column holds lists of strings."""
+    from pyarrow import types
+
+    return is_list(column) and (
+        types.is_string(column.type.value_type) or types.is_large_string(column.type.value_type)
+    )
+
+
+def _named_labels(free: list[str]) -> list[str]:
+    """Columns that are called as labels are."""
+    named = [name for name in free if name.lower() in _LABELS]
+    others = [name for name in free if name.lower() in _OTHER_LABELS]
+    stances = [name for name in others if name.lower() == _STANCE]
+    if stances and all(name.lower() in _OF_STANCES for name in named):
+        return stances
+    return named or others
+
+
+def _says_which_row(name: str) -> bool:
+    """Whether a column is called as one that numbers or dates rows, or says where they come from; `label_id` is a label."""
+    words = [word.lower() for word in re.split(r"[\W_\d]+|(?<=[a-z])(?=[A-Z])", name) if word]
+    of_classes = {*_LABELS, *_OTHER_LABELS, *_ENDINGS, *_OF_CLASSES}
+    return bool(words) and words[-1] in _WHICH_ROW and not set(words) & of_classes
+
+
+def _is_one_truth(table: "pyarrow.Table", flags: tuple[str, ...]) -> bool:
+    """Whether all columns of flags but one are true, or false, in every row."""
+    from pyarrow import types
+
+    same = [name for name in flags if _holds_one_value(table.column(name))]
+    return len(same) == len(flags) - 1 and all(types.is_boolean(table.column(name).type) for name in same)
+
+
+def _holds_one_value(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether all rows of a column have the same value."""
+    from pyarrow import types
+
+    return not types.is_nested(column.type) and len(set(column.to_pylist())) == 1
+
+
+def _holds_numbers(column: "pyarrow.ChunkedArray") -> bool:
+    """Whether all strings of a column write numbers."""
+    return all(as_number(value) is not None for value in column.to_pylist() if value)
 
 
 def _holds_text(column: "pyarrow.ChunkedArray") -> bool:

@@ -6,9 +6,8 @@ from statistics import quantiles
 
 from .joined_labels import separator_of
 from .task import Task
+from .written_numbers import MISSING
 
-# What programs write for a value that is missing, in lower case.
-_MISSING = ("nan", "na", "n/a", "#n/a", "none", "null", "nil", "-", "?")
 # A share of rows with the same label at which accuracy says little.
 _NEARLY_ALL = 0.95
 # Rows that a score should be of.
@@ -25,6 +24,10 @@ def doubts_of_classes(counts: dict[str, int], task: Task, *, rows: int) -> list[
         counts: label -> training rows with it.
         rows: training rows.
     """
+    if task.has_tags and task.tag_scheme == "plain" and all(name.isdecimal() for name in counts):
+        return [
+            "tags should be names, got numbers, of which no entities are known, so that the score is the accuracy of tags: write B-PER, say"
+        ]
     if task.kind not in ("classes", "labels"):
         return []
     said = []
@@ -38,7 +41,7 @@ def doubts_of_classes(counts: dict[str, int], task: Task, *, rows: int) -> list[
             + (f" and {len(twice) - 1} more such groups" if len(twice) > 1 else "")
             + ": write them alike, as they are learned as different labels"
         )
-    missing = [name for name in counts if name.lower() in _MISSING]
+    missing = [name for name in counts if name.lower() in MISSING]
     if missing:
         said.append(f"a label should be a name, got {_quoted(missing)}: drop the rows if it means that they have none")
     if task.has_several_labels:

@@ -1,18 +1,17 @@
 """Labels as they are written in data, and as a model learns them: a class's id, a 0 or 1 for each label, or a number."""
 
-import math
 import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
-from .column_roles import is_list
-from .joined_labels import lists_in, separator_of
+from .joined_labels import lists_in
+from .label_kinds import find_kind, is_missing, present
 from .most_likely import class_answers, most_likely
 from .tag_schemes import TagScheme
 from .task import Kind, Task
-from .written_numbers import as_number, as_numbers, is_amount
+from .written_numbers import as_number, as_numbers
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,7 +53,7 @@ def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind 
     Raises:
         InvalidInput: missing values, values of another kind, a single class, or classes that hardly repeat.
     """
-    found = kind or _kind(table, columns, where=where)
+    found = kind or find_kind(table, columns, where=where)
     if len(columns) > 1:
         if found != "labels":
             raise InvalidInput(
@@ -76,7 +75,7 @@ def find_labels(table: "pyarrow.Table", columns: tuple[str, ...], *, kind: Kind 
         if not held:
             raise InvalidInput("rows must have labels", got=f"none in {where}", repair="choose another --label-column")
         return FoundLabels("labels", tuple(sorted(held, key=_order)), None)
-    answers = class_answers(_present(table, name, where=where), where=where)
+    answers = class_answers(present(table, name, where=where), where=where)
     if answers is not None and len(answers[0]) > 1:
         return FoundLabels("classes", tuple(sorted(answers[0], key=_order)), None)
     names = _classes(table, name, where=where)
@@ -136,55 +135,8 @@ def _order(name: str) -> tuple[int, float, str]:
     return (1, 0.0, name) if number is None else (0, number, name)
 
 
-def _kind(table: "pyarrow.Table", columns: tuple[str, ...], *, where: str) -> Kind:
-    if len(columns) > 1:
-        return "labels"
-    values = table.column(columns[0]).to_pylist()
-    if class_answers(values, where=where) is not None:
-        return "classes"
-    if is_list(table.column(columns[0])):
-        return "labels"
-    values = _present(table, columns[0], where=where)
-    if all(isinstance(value, str) and value.lstrip().startswith("[") for value in values):
-        return "labels"
-    numbers = as_numbers(values)
-    if all(number is not None for number in numbers):
-        return "number" if any(number and not number.is_integer() for number in numbers) else "classes"
-    if len(set(values)) > _MANY and all(map(is_amount, values)):
-        first = next(value for value in values if as_number(value) is None)
-        raise InvalidInput(
-            f"column {columns[0]!r} must hold plain numbers, or names",
-            got=f"{shown(first)} in row {values.index(first) + 1} of {where}",
-            repair="write it as 1234.5, or add --kind classes if such values are names",
-        )
-    return "classes"
-
-
-def _present(table: "pyarrow.Table", name: str, *, where: str) -> list[Any]:
-    """The values of a label column, all of which must be there."""
-    values = table.column(name).to_pylist()
-    missing = [place for place, value in enumerate(values) if _is_missing(value)]
-    if missing:
-        names = {value for value in values if isinstance(value, str)}
-        joined = "; or add --kind labels, if a cell holds several labels or none" if separator_of(names) else ""
-        raise InvalidInput(
-            f"column {name!r} must have a label in every row",
-            got=f"{len(missing)} without one of {len(values)} in {where}, first in row {missing[0] + 1}",
-            repair=f"fill in or drop those rows{joined}",
-        )
-    return values
-
-
-def _is_missing(value: Any) -> bool:
-    return (
-        value is None
-        or (isinstance(value, float) and math.isnan(value))
-        or (isinstance(value, str) and not value.strip())
-    )
-
-
 def _classes(table: "pyarrow.Table", name: str, *, where: str, labels: tuple[str, ...] = ()) -> list[str]:
-    values = _present(table, name, where=where)
+    values = present(table, name, where=where)
     answers = class_answers(values, where=where, labels=labels)
     if answers is not None:
         return [most_likely(answer) for answer in answers]
@@ -249,7 +201,7 @@ def check_known(names: list[str], task: Task, *, where: str) -> None:
 
 
 def _numbers(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
-    values = _present(table, name, where=where)
+    values = present(table, name, where=where)
     numbers = as_numbers(values)
     wrong = next((place for place, number in enumerate(numbers) if number is None), None)
     if wrong is not None:
@@ -263,7 +215,7 @@ def _numbers(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
 
 def _flags(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
     known = {"0": 0.0, "1": 1.0, "true": 1.0, "false": 0.0}
-    values = [known.get(label_name(value).lower()) for value in _present(table, name, where=where)]
+    values = [known.get(label_name(value).lower()) for value in present(table, name, where=where)]
     if None in values:
         raise InvalidInput(
             "a column for each label must hold 0 and 1",
@@ -278,7 +230,7 @@ def _lists(table: "pyarrow.Table", name: str, *, where: str, known: tuple[str, .
     rows = []
     values = table.column(name).to_pylist()
     for place, (value, names) in enumerate(zip(values, lists_in(values, known), strict=True)):
-        if not isinstance(names, list) or any(_is_missing(one) or isinstance(one, list | dict) for one in names):
+        if not isinstance(names, list) or any(is_missing(one) or isinstance(one, list | dict) for one in names):
             raise InvalidInput(
                 f"column {name!r} must hold a list of labels in every row",
                 got=f"{shown(value)} in row {place + 1} of {where}",

@@ -1,10 +1,12 @@
-"""Numbers as people write them: 3.5, or 3,5 with a decimal comma; and amounts that no number can be read from for certain."""
+"""Numbers as people write them: 3.5, or 3,5 with a decimal comma; amounts that no number can be read from for certain; and none."""
 
 import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
+# What programs write for a value that is missing, in lower case.
+MISSING = ("nan", "na", "n/a", "#n/a", "none", "null", "nil", "-", "?")
 _WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 # Three digits behind a comma may be thousands.
 _PERHAPS_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
