@@ -29,7 +29,7 @@ def lists_in(values: Sequence[Any], known: Collection[str]) -> list[Any]:
     Args:
         known: the labels of a task, whose names stay whole whatever is in them; none while the labels are being found.
     """
-    read = [_list_in(value) for value in values]
+    read = [list_in(value) for value in values]
     strings = [value for value in read if isinstance(value, str)]
     separator = next((one for one in _SEPARATORS if any(one in text for text in strings)), None)
     if separator is None and not known:
@@ -37,8 +37,8 @@ def lists_in(values: Sequence[Any], known: Collection[str]) -> list[Any]:
     return [_labels_in(value, separator, known) if isinstance(value, str) else value for value in read]
 
 
-def _list_in(value: Any) -> Any:
-    """The list that a string writes in JSON or in Python."""
+def list_in(value: Any) -> Any:
+    """The list that a string writes in JSON or in Python; what writes none as it is, or as JSON has it."""
     read = json_value(value)
     if isinstance(read, list) or not isinstance(value, str):
         return read

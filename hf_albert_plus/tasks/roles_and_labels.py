@@ -6,7 +6,7 @@ from .answer_spans import find_span_columns, find_spans
 from .column_roles import Columns, find_columns
 from .data_settings import DataSettings
 from .labels import FoundLabels, find_labels
-from .tagged_words import are_tagged, find_tags
+from .tagged_words import are_tagged, find_tags, with_words
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,6 +22,8 @@ def find_roles_and_labels(table: "pyarrow.Table", settings: DataSettings, *, whe
     if spans is not None:
         return spans, find_spans(table, spans, where=where)
     columns = find_columns(table, settings, where=where)
+    if settings.kind in (None, "tags") and settings.text_column is None:
+        columns = with_words(table, columns)
     if settings.kind == "tags" or (settings.kind is None and are_tagged(table, columns)):
         return columns, find_tags(table, columns, where=where)
     return columns, find_labels(table, columns.labels, kind=settings.kind, where=where)  # type: ignore[arg-type]

@@ -12,8 +12,15 @@ from ..errors import InvalidInput
 TagScheme = Literal["IOB1", "IOB2", "IOBES", "BILOU", "runs", "plain"]
 OUTSIDE = "O"
 _PREFIXED = re.compile(r"[BIESLU]-.+", re.DOTALL)
+# `B_PER`, `PER-B` and `B` alone.
+_OTHER_PREFIX = re.compile(r"([BI])(?:[_:.](.+))?|(.+)[-_:.]([BI])", re.DOTALL)
 _LETTERS: dict[TagScheme, frozenset[str]] = {"IOBES": frozenset("BIES"), "BILOU": frozenset("BILU")}
 _REPAIR = "correct it, or write tags without prefixes: PER PER O"
+
+
+def is_prefixed(tag: str) -> bool:
+    """Whether a tag says where an entity begins or goes on, as `B-PER`."""
+    return _PREFIXED.fullmatch(tag) is not None
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,11 @@ def entities(tags: Sequence[str], scheme: TagScheme) -> list[Entity]:
 
     if scheme == "runs":
         tags = [tag if tag == OUTSIDE else f"I-{tag}" for tag in tags]
-    kind = getattr(schemes, "IOB1" if scheme == "runs" else scheme)
-    return [Entity(each.tag, each.start, each.end) for each in schemes.Tokens(list(tags), kind).entities]
+    kinds = sorted({tag[2:] for tag in tags if tag != OUTSIDE})
+    # Kinds go by their number: seqeval takes hyphens at either end of a name off.
+    numbered = [tag if tag == OUTSIDE else f"{tag[0]}-{kinds.index(tag[2:])}" for tag in tags]
+    found = schemes.Tokens(numbered, getattr(schemes, "IOB1" if scheme == "runs" else scheme)).entities
+    return [Entity(kinds[int(each.tag)], each.start, each.end) for each in found]
 
 
 def entity_labels(tags: Iterable[str], scheme: TagScheme) -> list[str]:
@@ -80,7 +90,10 @@ def find_scheme(sentences: Sequence[Sequence[str]], *, where: str) -> TagScheme:
                 got=f"{others[0]!r} beside {prefixed[0]!r} in {where}",
                 repair=_REPAIR,
             )
-        return "runs" if any(OUTSIDE in tags for tags in sentences) else "plain"
+        if not any(OUTSIDE in tags for tags in sentences):
+            return "plain"
+        _check_no_other_prefixes(others, where=where)
+        return "runs"
     letters = {tag[0] for tag in prefixed}
     if letters <= {"B", "I"}:
         if _first_fault(sentences, "IOB2") is None:
@@ -97,6 +110,26 @@ def find_scheme(sentences: Sequence[Sequence[str]], *, where: str) -> TagScheme:
         )
     check_scheme(sentences, scheme, where=where)
     return scheme
+
+
+def _check_no_other_prefixes(tags: Sequence[str], *, where: str) -> None:
+    """Refuses B and I without a kind, or written otherwise than `B-PER`: `B_PER`, `PER-B`.
+
+    Raises:
+        InvalidInput: such tags.
+    """
+    written: dict[str, dict[str, str]] = {}
+    for tag in tags:
+        part = _OTHER_PREFIX.fullmatch(tag)
+        if part is not None:
+            written.setdefault(part[2] or part[3] or "", {})[part[1] or part[4]] = tag
+    for kind, there in written.items():
+        if len(there) > 1:
+            raise InvalidInput(
+                "where an entity begins and goes on must be written as B-PER and I-PER",
+                got=f"{there['B']!r} and {there['I']!r} in {where}",
+                repair=f"write B-{kind or 'X'} and I-{kind or 'X'}",
+            )
 
 
 def check_scheme(sentences: Sequence[Sequence[str]], scheme: TagScheme, *, where: str) -> None:

@@ -1,12 +1,13 @@
 """Words and their tags, as lists of equal length in every row of a table."""
 
 from collections import Counter
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, first_line, shown
-from .column_roles import Columns, is_list
+from .column_roles import Columns, holds_words, is_list, is_text
+from .joined_labels import list_in
 from .labels import FoundLabels, check_known, label_name
-from .most_likely import json_value
 from .tag_schemes import OUTSIDE, check_scheme, find_scheme
 from .task import Task
 
@@ -18,15 +19,46 @@ _MOST = 0.5
 
 
 def are_tagged(table: "pyarrow.Table", columns: Columns) -> bool:
-    """Whether a table's texts are lists of words, and its labels lists of as many names."""
-    names = (*columns.texts, *columns.labels)
-    if len(names) != 2 or not all(is_list(table.column(name)) for name in names):
+    """Whether a table's texts are lists of words, and its labels lists of as many names; both may be written in JSON or in Python."""
+    if len(columns.texts) != 1 or len(columns.labels) != 1:
         return False
-    rows = [
-        (words, tags) for words, tags in zip(*(table.column(name).to_pylist() for name in names), strict=True) if words
-    ]
-    alike = sum(tags is not None and len(words) == len(tags) for words, tags in rows)
+    tags = _lists(table, columns.labels[0])
+    words = None if tags is None else _lists(table, columns.texts[0])
+    if tags is None or words is None:
+        return False
+    rows = [pair for pair in zip(words, tags, strict=True) if pair[0]]
+    alike = sum(names is not None and len(of_row) == len(names) for of_row, names in rows)
     return alike > 0 and alike >= _MOST * len(rows)
+
+
+def _lists(table: "pyarrow.Table", name: str) -> list[Any] | None:
+    """The lists of a column, null where a row has none; None where another value is in it."""
+    rows = []
+    for value in table.column(name).to_pylist():
+        rows.append(list_in(value))
+        if not isinstance(rows[-1], list | None):
+            return None
+    return rows
+
+
+def with_words(table: "pyarrow.Table", columns: Columns) -> Columns:
+    """The columns with lists of words in place of the text that they make, where labels are lists of as many."""
+    (text, *other_texts), (labels, *other_labels) = columns.texts, columns.labels
+    if other_texts or other_labels or not is_list(table.column(labels)) or not is_text(table.column(text)):
+        return columns
+    said = [_letters(value or "") for value in table.column(text).to_pylist()]
+    for name in table.column_names:
+        instead = Columns((name,), columns.labels)
+        if name == labels or not holds_words(table.column(name)) or not are_tagged(table, instead):
+            continue
+        words = [_letters("".join(filter(None, of_row or ()))) for of_row in table.column(name).to_pylist()]
+        if sum(map(eq, words, said)) > _MOST * len(said):
+            return instead
+    return columns
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
 
 
 def find_tags(table: "pyarrow.Table", columns: Columns, *, where: str) -> FoundLabels:
@@ -42,7 +74,9 @@ def find_tags(table: "pyarrow.Table", columns: Columns, *, where: str) -> FoundL
             got=f"the columns {', '.join((*columns.texts, *columns.labels))}",
             repair="name one --text-column with lists of words, and one --label-column with lists of tags",
         )
-    sentences = _lists_of_tags(table, columns.labels[0], read_words(table, columns.texts[0], where=where), where=where)
+    words = read_words(table, columns.texts[0], where=where)
+    sentences = _lists_of_tags(table, columns.labels[0], words, where=where)
+    _check_are_words(words, columns.texts[0], where=where)
     counts = Counter(tag for tags in sentences for tag in tags)
     if len(counts) < 2:
         raise InvalidInput(
@@ -54,6 +88,21 @@ def find_tags(table: "pyarrow.Table", columns: Columns, *, where: str) -> FoundL
     return FoundLabels("tags", tuple(names), None, scheme)
 
 
+def _check_are_words(rows: list[list[str]], name: str, *, where: str) -> None:
+    """Refuses lists of sentences: most of the words have blanks within.
+
+    Raises:
+        InvalidInput: such lists.
+    """
+    texts = [word for words in rows for word in words if len(word.split()) > 1]
+    if len(texts) > _MOST * sum(map(len, rows)):
+        raise InvalidInput(
+            "tags are of single words",
+            got=f"{shown(texts[0])} in column {name!r} of {where}",
+            repair="write a row for each of these texts, with its own label",
+        )
+
+
 def read_words(table: "pyarrow.Table", name: str, *, where: str) -> list[list[str]]:
     """The words of every row.
 
@@ -62,7 +111,7 @@ def read_words(table: "pyarrow.Table", name: str, *, where: str) -> list[list[st
     """
     rows = []
     for place, value in enumerate(table.column(name).to_pylist(), start=1):
-        words = json_value(value)
+        words = list_in(value)
         if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
             raise InvalidInput(
                 f"column {name!r} must hold a list of words in every row",
@@ -102,7 +151,7 @@ def read_tags(table: "pyarrow.Table", words: list[list[str]], task: Task, *, whe
 def _lists_of_tags(table: "pyarrow.Table", name: str, words: list[list[str]], *, where: str) -> list[list[str]]:
     rows = []
     for place, (value, of_row) in enumerate(zip(table.column(name).to_pylist(), words, strict=True), start=1):
-        tags: Any = json_value(value)
+        tags: Any = list_in(value)
         if not isinstance(tags, list) or not all(_is_name(tag) for tag in tags):
             raise InvalidInput(
                 f"column {name!r} must hold a list of tags in every row, one a word",
