@@ -12,23 +12,15 @@ from ..records.record import Parent
 from .answer_spans import read_answers, read_passages
 from .column_roles import is_list, is_text
 from .data_settings import DataSettings
+from .dataset_tables import is_dataset_directory, is_on_hub, read_dataset_directory, read_hub
 from .division import split_off
 from .glue import TASKS
 from .labels import read_labels, unlabelled
 from .roles_and_labels import find_roles_and_labels
 from .row_texts import texts_of
 from .soft_labels import SOFT_LABELS, read_soft_labels
-from .tables import (
-    TEXT_SUFFIX,
-    all_files,
-    is_dataset_directory,
-    is_on_hub,
-    read_dataset_directory,
-    read_files,
-    read_hub,
-    read_lines,
-    split_sources,
-)
+from .split_names import by_split_column
+from .tables import TEXT_SUFFIX, all_files, read_files, read_lines, split_sources
 from .tagged_words import read_tags, read_words
 from .task import HeldOut, Task, measures_of
 from .text_files import bare
@@ -295,6 +287,7 @@ def _tables(data: str, validation: str | None) -> "dict[str, pyarrow.Table]":
         tables = read_dataset_directory(data)
     else:
         tables = {split: read_files(files) for split, files in split_sources(data).items()}
+        tables = by_split_column(tables["train"]) if set(tables) == {"train"} else tables
     if validation is not None:
         check_input_file(Path(validation), what="--validation")
         tables["validation"] = read_files([Path(validation)])

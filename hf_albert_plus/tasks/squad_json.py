@@ -1,6 +1,5 @@
 """SQuAD's own files: articles of paragraphs, each a context with its questions, as one row a question."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,28 +8,23 @@ from ..errors import InvalidInput, first_line, shown
 if TYPE_CHECKING:
     import pyarrow
 
-SQUAD_SUFFIX = ".json"
 # What the columns are called in a table.
 ID, QUESTION, CONTEXT, ANSWERS = "id", "question", "context", "answers"
 _REPAIR = (
     'write {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …, "answer_start": …}]}]}]}]}, '
-    "or other rows an object a line, as .jsonl"
+    'or rows: [{"text": …, "label": …}, …]'
 )
 
 
-def read_squad(text: str, path: Path) -> "pyarrow.Table":
+def read_squad(content: Any, path: Path) -> "pyarrow.Table":
     """The questions of a file, each with its context and its answers: their texts, and the character of the context that each begins with.
     One that version 2 marks with `is_impossible` has none; one without any that is not marked has null.
 
     Raises:
-        InvalidInput: no JSON, or another form.
+        InvalidInput: another form.
     """
     import pyarrow
 
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path.name} must be JSON", got=first_line(error), repair=_REPAIR) from None
     rows: list[dict[str, Any]] = []
     for article, of_file in enumerate(_lists(content, "data", path, "the file"), start=1):
         for number, paragraph in enumerate(_lists(of_file, "paragraphs", path, f"article {article}"), start=1):
@@ -75,4 +69,6 @@ def _lists(content: Any, name: str, path: Path, where: str) -> list[Any]:
 
 
 def _fault(got: str, path: Path) -> InvalidInput:
-    return InvalidInput("a file of JSON must have the form of SQuAD's", got=f"{got} of {path}", repair=_REPAIR)
+    return InvalidInput(
+        "a file of JSON must be an array of rows, or have the form of SQuAD's", got=f"{got} of {path}", repair=_REPAIR
+    )

@@ -140,7 +140,7 @@ def test_a_question_without_an_answer_is_refused_where_training_rows_all_have_on
     ("content", "said"),
     [
         ("{", "my.json must be JSON"),
-        ("[]", "must have the form of SQuAD's, got no list 'data' in the file"),
+        ("{}", "must be an array of rows, or have the form of SQuAD's, got no list 'data' in the file"),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', "no list 'qas' in paragraph 1 of article 1"),
         ('{"data": [{"paragraphs": [{"context": "a", "qas": [3]}]}]}', "got 3 in paragraph 1"),
         ('{"data": [{"paragraphs": [{"context": 3, "qas": [{"question": "a", "answers": []}]}]}]}', "must be strings"),

@@ -1,0 +1,38 @@
+"""What splits are called: in the names of files and folders, by `datasets`, and in a column of a table."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Split -> its names; those that come later are read where none of the first is there: data may have `validation` and `eval`.
+_NAMES = {
+    "train": (("train", "training"),),
+    "validation": (("validation", "valid", "dev", "val"), ("eval",)),
+    "test": (("test",),),
+}
+_COLUMNS = ("split", "partition", "set")
+
+
+def names_of_splits(there: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Split -> what it is called, where these names in lower case are there."""
+    return {
+        split: next((names for names in rows if set(names) & set(there)), rows[0]) for split, rows in _NAMES.items()
+    }
+
+
+def by_split_column(table: "pyarrow.Table") -> "dict[str, pyarrow.Table]":
+    """Split -> its rows without that column, where a column says of every row which split it is of; else all are `train`."""
+    for name in table.column_names:
+        if name.lower() not in _COLUMNS:
+            continue
+        said = [str(value).strip().lower() for value in table.column(name).to_pylist()]
+        rows = {
+            split: [place for place, value in enumerate(said) if value in names]
+            for split, names in names_of_splits(said).items()
+        }
+        if rows["train"] and len(said) == sum(map(len, rows.values())) > len(rows["train"]):
+            rest = table.drop_columns([name])
+            return {split: rest.take(places) for split, places in rows.items() if places}
+    return {"train": table}
