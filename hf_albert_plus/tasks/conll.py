@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, shown
 from .tag_schemes import OUTSIDE, is_prefixed
+from .text_files import bare
 
 if TYPE_CHECKING:
     import pyarrow
@@ -103,11 +104,12 @@ def _check_not_numbered(sentences: list[tuple[list[str], list[str]]], columns: i
         InvalidInput: such a column.
     """
     if sentences and all(_FIRST.fullmatch(words[0]) and words[-1].isdecimal() for words, _ in sentences):
-        target = path.with_name(f"words-{path.stem}.conll")
+        raw, target = (shlex.quote(str(each)) for each in (path, path.with_name(f"words-{bare(path).stem}.conll")))
+        lines = f"grep -v '^#' {raw}" if bare(path) == path else f"gunzip -c {raw} | grep -v '^#'"
         raise InvalidInput(
             f"the first column of {path.name} must be words",
             got=f"{', '.join(sentences[0][0][:4])} in its first sentence, which number them",
-            repair=f"keep the columns of words and tags, say: cut -f 2,{min(4, columns)} {shlex.quote(str(path))} > {shlex.quote(str(target))}",
+            repair=f"keep the columns of words and tags, say: {lines} | cut -f 2,{min(4, columns)} > {target}",
         )
 
 

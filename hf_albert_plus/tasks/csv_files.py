@@ -50,9 +50,10 @@ def read_csv(path: Path) -> "pyarrow.Table":
         places = [place for place, name in enumerate(header) if name]
         rows = [[row[place] for place in places] for row in rows]
         header = [header[place] for place in places]
-    _check_header(header, path)
+    _check_several(header, path)
     columns = list(zip(*rows[1:], strict=True)) or [()] * len(header)
     _check_names(header, columns, delimiter, path)
+    _check_unique(header, path)
     arrays = [pyarrow.array(column, pyarrow.string()) for column in columns]
     return pyarrow.Table.from_arrays(arrays, names=header)
 
@@ -129,12 +130,7 @@ def _quotes_are_letters(text: str) -> bool:
         return True
 
 
-def _check_header(header: list[str], path: Path) -> None:
-    twice = [name for name, count in Counter(header).items() if count > 1]
-    if twice:
-        raise InvalidInput(
-            "a column must be there once", got=f"{shown(twice[0])} {header.count(twice[0])} times in {path}", repair="rename or drop one"
-        )  # fmt: skip
+def _check_several(header: list[str], path: Path) -> None:
     if len(header) < 2:
         raise InvalidInput(
             "a csv file must have a line with the names of its columns, and more than one of them",
@@ -143,28 +139,36 @@ def _check_header(header: list[str], path: Path) -> None:
         )
 
 
+def _check_unique(header: list[str], path: Path) -> None:
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise InvalidInput(
+            "a column must be there once", got=f"{shown(twice[0])} {header.count(twice[0])} times in {path}", repair="rename or drop one"
+        )  # fmt: skip
+
+
 def _check_names(header: list[str], columns: list[tuple[str, ...]], delimiter: str, path: Path) -> None:
-    """Refuses a first line that is a row itself: a sentence is in it, or what only sentences have, and a value that comes again below.
+    """Refuses a first line that is a row itself: a sentence is in it, or a mark that only sentences have, and a value that comes again
+    below, or a number amid those of its column.
 
     Raises:
         InvalidInput: such a line.
     """
     sentence = next((name for name in header if len(name.split()) > _WORDS_OF_A_NAME), None)
     marked = next((name for name in header if _MARKS.search(name)), None)
-    again = next((name for name, values in zip(header, columns, strict=True) if name and name in values), None)
-    if sentence is None and again is not None and columns[header.index(again)].count(again) < 2:
-        again = None
+    named = list(zip(header, columns, strict=True))
+    least = 2 if sentence is None else 1
+    again = next((name for name, values in named if name and values.count(name) >= least), None)
     if sentence is not None and again is None:
-        again = next((name for name, values in zip(header, columns, strict=True) if _is_amid(name, values)), None)
+        again = next((name for name, values in named if _is_amid(name, values)), None)
     text = sentence or marked
-    if text is None or again is None or text == again:
+    if text is None or again is None or again == text != sentence:
         return
     longest = max(range(len(header)), key=lambda place: sum(map(len, columns[place])))
-    label = "labels" if any("," in value for value in columns[header.index(again)]) else "label"
-    names = [
-        "text" if place == longest else label if name == again else f"column{place + 1}"
-        for place, name in enumerate(header)
-    ]
+    label = header.index(again)
+    names = [f"column{place}" for place in range(1, len(header) + 1)]
+    names[label] = "labels" if any("," in value for value in columns[label]) else "label"
+    names[longest] = "text"
     raise InvalidInput(
         "the first line of a csv file must have the names of its columns",
         got=f"{shown(text)} and {shown(again)} in {path}, which look like values",

@@ -57,6 +57,18 @@ def test_an_error_is_lost_when_it_grows():
     assert loss.at_most == pytest.approx(0.3)
 
 
+def test_rows_too_few_for_folds_expect_what_is_lost_on_them():
+    labels = numpy.array([0, 1] * 4)
+    judge = Judge(TASK, Sample(labels[None], labels), seed=0)
+    said = labels.copy()
+    said[0] = 1
+    one_wrong = candidate("one wrong", Sample(said[None], labels), speedup=2.0)
+    assert judge.folds == []
+    pick = judge.choose([one_wrong], Budget(max_drop=60.0))
+    assert (pick.name, pick.expected_loss) == ("one wrong", 12.5)
+    assert judge.choose([one_wrong], Budget(max_drop=10.0)).name is None
+
+
 def test_the_fastest_that_holds_is_picked():
     teacher = answers(LABELS, right=0.9, seed=1)
     worse = Sample(teacher.predicted.copy(), LABELS)

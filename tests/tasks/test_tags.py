@@ -3,6 +3,8 @@
 import json
 import re
 from dataclasses import replace
+from itertools import groupby
+from random import Random
 
 import pyarrow
 import pyarrow.parquet
@@ -12,6 +14,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from transformers import AutoTokenizer
 
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.tasks.conll import read_conll
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.inspection import look_at
 from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
@@ -117,6 +120,58 @@ def test_entities_of_whole_data_are_those_of_the_lenient_reading_too():
     for _, tags in SENTENCES:
         lenient = [(label, start, end + 1) for label, start, end in get_entities(tags)]
         assert [(each.label, each.start, each.end) for each in entities(tags, "IOB2")] == lenient
+
+
+def by_hand(tags, scheme):
+    """Entities by the words of each scheme, read from the left."""
+    if scheme == "runs":
+        groups = [(tag, list(group)) for tag, group in groupby(enumerate(tags), lambda pair: pair[1])]
+        return [(tag, group[0][0], group[-1][0] + 1) for tag, group in groups if tag != "O"]
+    found, place = [], 0
+    first, last = {"IOB2": ("B", ""), "IOBES": ("BS", "E"), "BILOU": ("BU", "L")}[scheme]
+    while place < len(tags):
+        letter, kind, end = tags[place][0], tags[place][2:], place + 1
+        while letter == "B" and end < len(tags) and tags[end] == f"I-{kind}":
+            end += 1
+        if letter == "B" and last:
+            if end == len(tags) or tags[end] != f"{last}-{kind}":
+                place += 1
+                continue
+            end += 1
+        if letter in first:
+            found.append((kind, place, end))
+        place = end if letter in first else place + 1
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["IOB2", "IOBES", "BILOU", "runs"])
+def test_kinds_may_have_hyphens_anywhere(scheme):
+    random, kinds = Random(3), ["-LRB-", "LRB", "LRB-", "-", "--", "x-y", "O", "B-x"]
+    letters = {"IOB2": "BI", "IOBES": "BIES", "BILOU": "BILU"}.get(scheme, "")
+    names = ["O", *(f"{letter}-{kind}" for letter in letters for kind in kinds)] if letters else kinds
+    for _ in range(2000):
+        few = random.sample(names, min(6, len(names)))
+        tags = random.choices([*few, "O"], k=random.randint(1, 7))
+        assert [(each.label, each.start, each.end) for each in entities(tags, scheme)] == by_hand(tags, scheme), tags
+
+
+def test_numbers_for_tags_are_doubted(tmp_path):
+    rows = [{"tokens": words, "ner_tags": [NAMES.index(tag) for tag in tags]} for words, tags in SENTENCES]
+    path = tmp_path / "my.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "tags should be names, got numbers" in " ".join(look_at(str(path), find_task(str(path))).warnings)
+
+
+def test_a_word_that_is_a_hash_is_no_remark(tmp_path):
+    sentences = [(["#", *words], ["O", *tags]) for words, tags in SENTENCES]
+    path = as_conll(tmp_path / "my.conll", sentences)
+    assert words_of(path) == [words for words, _ in sentences]
+    path.write_text("# a remark of one sentence\n" + path.read_text().replace("-DOCSTART- -X- O\n\n", ""))
+    assert words_of(path) == [words for words, _ in sentences]
+
+
+def words_of(path):
+    return read_conll(path.read_text(), path).column("words").to_pylist()
 
 
 def test_entities_that_no_tag_begins_are_none():
