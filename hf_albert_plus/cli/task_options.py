@@ -17,7 +17,7 @@ from ..tasks.task import Task
 from .settings_options import FromOptions
 
 _DATA = (
-    "File or folder of csv, tsv, jsonl or parquet, a directory of datasets, OWNER/NAME:CONFIGURATION on the Hub; "
+    "File or folder of csv, tsv, json, jsonl or parquet, a directory of datasets, OWNER/NAME:CONFIGURATION on the Hub; "
     "with --task a folder or Hub id of GLUE."
 )
 _TASK = "GLUE task: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte, wnli, ax; or a directory with a task.json. Default: the model's, or found."

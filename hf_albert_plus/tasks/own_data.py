@@ -46,7 +46,7 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
     """The task that data of one's own are of: texts, labels and their kind, as the training rows have them.
 
     Args:
-        data: file or folder of csv, tsv, jsonl or parquet, a directory that `datasets` wrote, or `owner/name:configuration` on the Hub.
+        data: file or folder of csv, tsv, json, jsonl or parquet, a directory that `datasets` wrote, or `owner/name:configuration` on the Hub.
         settings: what is said of the columns; the rest is found where one reading is possible.
         name: what the task is called; by default as the file or folder.
 
