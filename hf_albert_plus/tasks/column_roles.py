@@ -37,6 +37,8 @@ _WHICH_ROW = (
     "id", "ids", "qid", "uid", "pid", "sid", "docid", "userid", "tweetid", "uuid", "guid", "date", "timestamp", "datetime", "at",
 )  # fmt: skip
 _OF_CLASSES = ("language", "lang", "genre", "dialect", "speaker", "type", "group", "domain")
+# Flags in words, as parquet has them where `datasets` gave them names.
+_TRUTHS = ("true", "false")
 # Another column of sentences beside a text called so is a remark on it; beside a title, say, it may be the text.
 _CERTAIN_TEXT = "text"
 # Of so many rows or more a column without equal values tells rows apart, and names no classes.
@@ -204,10 +206,8 @@ def _says_which_row(name: str) -> bool:
 
 def _is_one_truth(table: "pyarrow.Table", flags: tuple[str, ...]) -> bool:
     """Whether all columns of flags but one are true, or false, in every row."""
-    from pyarrow import types
-
     same = [name for name in flags if _holds_one_value(table.column(name))]
-    return len(same) == len(flags) - 1 and all(types.is_boolean(table.column(name).type) for name in same)
+    return len(same) == len(flags) - 1 and all(str(table.column(name)[0]).lower() in _TRUTHS for name in same)
 
 
 def _holds_one_value(column: "pyarrow.ChunkedArray") -> bool:
@@ -250,4 +250,5 @@ def _holds_flags(column: "pyarrow.ChunkedArray") -> bool:
 
     if types.is_nested(column.type):
         return False
-    return set(column.to_pylist()) in ({0, 1}, {0}, {1}, {"0", "1"}, {"0"}, {"1"}, {True, False})
+    values = set(column.to_pylist())
+    return bool(values) and any(values <= pair for pair in ({0, 1}, {"0", "1"}, set(_TRUTHS)))

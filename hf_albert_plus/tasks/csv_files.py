@@ -69,8 +69,12 @@ def _rows(text: str, delimiter: str, path: Path, *, above: int) -> Iterator[tupl
     """
     csv.field_size_limit(_LARGEST_FIELD)
     has_quotes = delimiter != "\t" or not _quotes_are_letters(text)
-    quoting = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, quoting=quoting)
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        strict=True,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+    )
     header: list[str] = []
     start = 1 + above
     try:

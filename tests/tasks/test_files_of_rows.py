@@ -48,6 +48,15 @@ def test_names_of_classes_are_those_that_datasets_reads(tmp_path):
     assert table.schema.metadata is None
 
 
+def test_truths_that_datasets_names_are_several_labels(tmp_path):
+    truth, names = ClassLabel(names=["false", "true"]), ("rude", "threat", "spam")
+    rows = {"text": [f"a text {n}" for n in range(12)], **{name: [n % 2 for n in range(12)] for name in names[:2]}}
+    features = Features({"text": Value("string"), **dict.fromkeys(names, truth)})
+    Dataset.from_dict({**rows, "spam": [0] * 12}, features=features).to_parquet(tmp_path / "my.parquet")
+    task = find_task(str(tmp_path / "my.parquet"))
+    assert (task.kind, task.labels) == ("labels", names)
+
+
 @pytest.mark.parametrize(
     "noted",
     [b"{", b"[]", b"{}", b'{"info": {"features": null}}', b'{"info": {"features": {"label": {"_type": "New"}}}}'],
