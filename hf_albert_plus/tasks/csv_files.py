@@ -34,6 +34,7 @@ def read_csv(path: Path) -> "pyarrow.Table":
     """
     import pyarrow
 
+    csv.field_size_limit(_LARGEST_FIELD)
     text = text_of(path)
     said = _SEPARATOR_LINE.match(text)
     if form_of(path) == ".tsv":
@@ -67,7 +68,6 @@ def _rows(text: str, delimiter: str, path: Path, *, above: int) -> Iterator[tupl
     Raises:
         InvalidInput: a row of another length, or open quotes.
     """
-    csv.field_size_limit(_LARGEST_FIELD)
     has_quotes = delimiter != "\t" or not _quotes_are_letters(text)
     reader = csv.reader(
         io.StringIO(text, newline=""),
@@ -104,12 +104,15 @@ def _check_names_stand_once(rows: list[tuple[int, list[str]]], path: Path) -> No
         InvalidInput: such a row.
     """
     # A file that was put behind another may begin with a byte-order mark, too.
-    read = [[value.strip("\ufeff ") for value in row] for _, row in rows]
-    again = [place for place, row in enumerate(read) if place and row == read[0]]
-    if again and all(values.count(values[0]) == len(again) + 1 for values in zip(*read, strict=True)):
+    names = [name.strip() for name in rows[0][1]] if rows else []
+    again = [line for line, row in rows[1:] if [value.strip("\ufeff ") for value in row] == names]
+    if again and all(
+        sum(row[place].strip("\ufeff ") == name for _, row in rows[1:]) == len(again)
+        for place, name in enumerate(names)
+    ):
         raise InvalidInput(
             f"the names of the columns of {path.name} must stand in its first line alone",
-            got=f"{', '.join(read[0])} again in line {rows[again[0]][0]}, as if two files were joined",
+            got=f"{', '.join(names)} again in line {again[0]}, as if two files were joined",
             repair="remove that line, and others like it",
         )
 
@@ -183,8 +186,10 @@ def _check_names(header: list[str], columns: list[tuple[str, ...]], delimiter: s
 def _is_amid(name: str, values: tuple[str, ...]) -> bool:
     """Whether a name is a number, and lies between those of its column."""
     number = as_number(name)
+    if number is None:
+        return False
     others = [other for other in map(as_number, values) if other is not None]
-    return number is not None and len(others) == len(values) > 0 and min(others) <= number <= max(others)
+    return len(others) == len(values) > 0 and min(others) <= number <= max(others)
 
 
 def _delimiter(text: str) -> str:
@@ -200,12 +205,10 @@ def _delimiter(text: str) -> str:
             continue
         if len(widths) == 1 and max(widths) > 1:
             counts[delimiter] = max(widths)
-    header = text.lstrip().partition("\n")[0]
+    header = text.lstrip("\r\n").partition("\n")[0]
     if len(counts) > 1 and "," in counts:
         # A comma in every text is rarer than another mark in every text.
         named = [one for one in counts if one in header]
         counts = {one: counts[one] for one in named if one == "," or header.count(",") == 0} or counts
     # Where rows differ, the names tell, so that the row at fault is what is shown.
-    return next(iter(counts), None) or max(
-        _DELIMITERS, key=lambda one: len(next(csv.reader([header], delimiter=one), []))
-    )
+    return next(iter(counts), None) or max(_DELIMITERS, key=header.count)

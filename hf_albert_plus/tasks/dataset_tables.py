@@ -120,7 +120,7 @@ def _noted_features(table: "pyarrow.Table") -> Mapping[str, Any]:
 
     try:
         return Features.from_dict(json.loads(noted)["info"]["features"])
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, OSError, RecursionError):
         return {}
 
 

@@ -17,7 +17,7 @@ from .division import split_off
 from .glue import TASKS
 from .labels import read_labels, unlabelled
 from .roles_and_labels import find_roles_and_labels
-from .row_texts import texts_of
+from .row_texts import texts_of, with_task_column
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .split_names import by_split_column
 from .tables import TEXT_SUFFIX, all_files, read_files, read_lines, split_sources
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 _EPOCHS = ((3_000, 10.0), (10_000, 4.0), (50_000, 3.0))
 _FEWEST_EPOCHS, _MOST_EPOCHS = 2.0, 10.0
 _MANY_CLASSES = 20
-# What the texts of files without labels are called, whatever the task's column is.
-_TEXT = "text"
 _SMALL_BATCH, _BATCH, _SMALL_SET = 16, 32, 5_000
 # Longest input of a question with its context, as Devlin et al. 2019 have it for SQuAD.
 _LONG = 384
@@ -102,7 +100,19 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
         if held is None or not _holds_out(data, task)
         else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, stratified)"
     )
-    return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}"
+    return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}{_divided(data)}"
+
+
+def _divided(data: str) -> str:
+    """How many rows of a single file are of each split, where a column of it says so."""
+    if is_on_hub(data) or is_dataset_directory(data) or set(split_sources(data)) != {"train"}:
+        return ""
+    rows = {split: table.num_rows for split, table in _tables(data, None).items()}
+    return (
+        f"; a column divides its rows: {', '.join(f'{n} {split}' for split, n in rows.items())}"
+        if len(rows) > 1
+        else ""
+    )
 
 
 def for_training(task: Task, data: str) -> Task:
@@ -174,27 +184,12 @@ def more_texts(data: str, task: Task, *, soft_labels: str | None = None) -> "Dat
     else:
         table = read_files(all_files(path))
     _check_rows(table, where=data)
-    table = _with_task_column(table, task)
+    table = with_task_column(table, task)
     _check_columns(table, task, where=data, labelled=False)
     rows = _rows(table.select([*task.columns]), task, where=data, labelled=False)
     if soft_labels is None or soft_labels not in table.column_names:
         return rows
     return rows.add_column(SOFT_LABELS, read_soft_labels(table, soft_labels, task, where=data))
-
-
-def _with_task_column(table: "pyarrow.Table", task: Task) -> "pyarrow.Table":
-    """A table whose column `text` has the name of the task's only one, where that is missing or holds something else: files of scores
-    have columns of their own, such as the number of `tokens`."""
-    (name, *others) = task.columns
-    names = table.column_names
-    if (
-        others
-        or names.count(_TEXT) != 1
-        or (name in names and (is_text(table.column(name)) or is_list(table.column(name))))
-    ):
-        return table
-    kept = [each for each in names if each != name]
-    return table.select(kept).rename_columns([name if each == _TEXT else each for each in kept])
 
 
 def has_column(data: str, task: Task, column: str) -> bool:

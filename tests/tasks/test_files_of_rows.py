@@ -7,12 +7,12 @@ from random import Random
 import pyarrow
 import pyarrow.parquet
 import pytest
-from datasets import ClassLabel, Dataset, Features, List, Value, load_dataset
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value, load_dataset
 
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.csv_files import read_csv
 from hf_albert_plus.tasks.dataset_tables import read_parquet
-from hf_albert_plus.tasks.own_data import find_task, own_splits
+from hf_albert_plus.tasks.own_data import find_task, in_words, own_splits
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.tables import split_sources
 
@@ -59,7 +59,14 @@ def test_truths_that_datasets_names_are_several_labels(tmp_path):
 
 @pytest.mark.parametrize(
     "noted",
-    [b"{", b"[]", b"{}", b'{"info": {"features": null}}', b'{"info": {"features": {"label": {"_type": "New"}}}}'],
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"info": {"features": null}}',
+        b'{"info": {"features": {"label": {"_type": "New"}}}}',
+        b'{"info": {"features": {"label": {"_type": "ClassLabel", "names_file": "none"}}}}',
+    ],
 )
 def test_a_note_that_nobody_understands_is_left_out(tmp_path, noted):
     table = pyarrow.table({"text": ["a", "b"], "label": [0, 1]}).replace_schema_metadata({b"huggingface": noted})
@@ -119,6 +126,7 @@ def test_a_column_says_which_split_a_row_is_of(tmp_path, name):
     path.write_text(f"text,label,{name}\n" + "".join(lines))
     task = find_task(str(path))
     assert task.held_out is None
+    assert in_words(str(path), task).endswith("; a column divides its rows: 12 train, 6 validation, 6 test")
     assert own_splits(str(path), task) == ["validation", "test"]
     for split, said in (("train", ("train", "TRAIN")), ("validation", ("dev",)), ("test", ("test",))):
         texts = [f"text number {n}" for n, each in enumerate(splits) if each in said]
@@ -181,3 +189,9 @@ def test_json_that_has_no_rows(tmp_path, content, said):
     (tmp_path / "my.json").write_text(content)
     with pytest.raises(InvalidInput, match=said):
         find_task(str(tmp_path / "my.json"))
+
+
+def test_splits_that_are_no_column_are_not_said_to_be_one(tmp_path):
+    rows = Dataset.from_dict({"text": ["a", "b"] * 3, "label": ["x", "y"] * 3})
+    DatasetDict({"train": rows, "test": rows}).save_to_disk(tmp_path / "my")
+    assert "column divides" not in in_words(str(tmp_path / "my"), find_task(str(tmp_path / "my")))
