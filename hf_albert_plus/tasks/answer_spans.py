@@ -107,6 +107,12 @@ def read_answers(table: "pyarrow.Table", contexts: list[str], task: Task, *, whe
     return answers
 
 
+def hides_answers(table: "pyarrow.Table", name: str) -> bool:
+    """Whether no row has an answer, as those of a test split whose answers are kept elsewhere."""
+    values = (json_value(value) for value in table.column(name).to_pylist())
+    return not any(value.get("text") if isinstance(value, dict) else value for value in values)
+
+
 def _answers(table: "pyarrow.Table", name: str, contexts: list[str], *, where: str) -> list[dict[str, list[Any]]]:
     values = table.column(name).to_pylist()
     return [

@@ -16,7 +16,7 @@ from hf_albert_plus.tasks.inspection import look_at
 from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
 from hf_albert_plus.tasks.question_windows import MOST_CONTEXT_WINDOWS, answer_tokens, positions_in, question_rows
 from hf_albert_plus.tasks.rows import encode
-from hf_albert_plus.tasks.splits import load_split
+from hf_albert_plus.tasks.splits import evaluated_splits, load_split
 from hf_albert_plus.tasks.task_file import read_task, write_task
 from tests.support.questions import as_squad, asked_questions, write_rows
 
@@ -75,6 +75,33 @@ def test_files_are_called_as_squads_are(tmp_path):
     task = find_task(str(tmp_path))
     assert task.held_out is None
     assert len(load_split(str(tmp_path), task, "validation")) == 8
+
+
+HIDDEN = [{**row, "answers": {"text": [], "answer_start": []}} for row in WITHOUT]
+
+
+@pytest.mark.parametrize("rows", [ROWS, WITHOUT])
+@pytest.mark.parametrize("form", ["empty lists", "null", "squad"])
+def test_a_test_split_with_hidden_answers_is_not_scored(tmp_path, rows, form):
+    train, test = ("train.json", "test.json") if form == "squad" else ("train.jsonl", "test.jsonl")
+    hidden = HIDDEN if form == "empty lists" else [{**row, "answers": None} for row in HIDDEN]
+    if form == "squad":
+        (tmp_path / train).write_text(json.dumps(as_squad(rows, version="v2.0")))
+        (tmp_path / test).write_text(json.dumps(as_squad(HIDDEN)))
+    else:
+        write_rows(tmp_path / train, rows)
+        write_rows(tmp_path / test, hidden)
+    task = find_task(str(tmp_path))
+    assert list(evaluated_splits(str(tmp_path), task).values()) == ["validation"]
+    unlabelled = load_split(str(tmp_path), task, "test", labelled=False)
+    assert unlabelled["question"][:] == [row["question"] for row in HIDDEN]
+    assert not any(each["text"] for each in unlabelled["label"])
+
+
+def test_a_test_split_with_some_answers_is_scored(tmp_path):
+    write_rows(tmp_path / "train.jsonl", WITHOUT)
+    write_rows(tmp_path / "test.jsonl", [*HIDDEN, ROWS[0]])
+    assert list(evaluated_splits(str(tmp_path), find_task(str(tmp_path))).values()) == ["validation", "test"]
 
 
 def test_columns_of_other_names_are_named(tmp_path):
