@@ -103,8 +103,8 @@ class AnswerRule:
         if asked is not None and self.no_answer_threshold is None:
             raise InvalidInput(
                 "threshold is of models that may give no answer",
-                got=f"{asked:g} for one that was trained to always give one",
-                repair="leave it out, or train on questions of which some have no answer",
+                got=f"{asked:g} for one without no_answer_threshold in its config.json",
+                repair='leave it out, or write "no_answer_threshold": 0.0 there if it learned from questions without an answer',
             )
         return self.no_answer_threshold if asked is None else asked
 

@@ -227,6 +227,9 @@ def test_a_model_that_always_answers_takes_no_threshold(tokenizer_dir, tmp_path)
     model = TextClassifier(tmp_path, "torch", cores=1, max_length=None)
     (answer,) = model.ask(ASKED[:1])
     assert answer.text
-    with pytest.raises(InvalidInput, match="threshold is of models that may give no answer"):
+    with pytest.raises(
+        InvalidInput,
+        match="threshold is of models that may give no answer, got 0 for one without no_answer_threshold in",
+    ):
         model.ask(ASKED[:1], threshold=0.0)
     assert model.ask([]) == []
