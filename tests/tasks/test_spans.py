@@ -77,6 +77,27 @@ def test_files_are_called_as_squads_are(tmp_path):
     assert len(load_split(str(tmp_path), task, "validation")) == 8
 
 
+@pytest.mark.parametrize("other", ["train-v2.0.json", "train.json"])
+def test_several_versions_are_not_joined(tmp_path, other):
+    for name in ("train-v1.1.json", other):
+        (tmp_path / name).write_text(json.dumps(as_squad(ROWS, version="v2.0")))
+    with pytest.raises(
+        InvalidInput, match="must be of one version of SQuAD, got train-v1.1.json, train.*name its file"
+    ):
+        find_task(str(tmp_path))
+    assert find_task(str(tmp_path / other)).kind == "spans"
+
+
+def test_json_beside_a_table_is_not_read(tmp_path):
+    write_rows(tmp_path / "train.jsonl", ROWS)
+    (tmp_path / "train.json").write_text('{"epochs": 3}')
+    write_rows(tmp_path / "validation-v2.jsonl", ROWS[:3])
+    task = find_task(str(tmp_path))
+    assert task.held_out is not None, "versions are of SQuAD's files alone"
+    parts = [load_split(str(tmp_path), task, split) for split in ("train", "validation")]
+    assert sum(map(len, parts)) == len(ROWS)
+
+
 HIDDEN = [{**row, "answers": {"text": [], "answer_start": []}} for row in WITHOUT]
 
 
