@@ -123,6 +123,8 @@ def for_training(task: Task, data: str) -> Task:
 def read_as(task: Task, settings: DataSettings) -> Task:
     """A task that a model carries, with the columns and the measure that somebody names."""
     columns = [name for name in (settings.text_column, settings.text_pair_column) if name is not None]
+    if task.has_spans:  # a question has its context too where only its own column is named
+        columns += task.columns[len(columns) :]
     if settings.kind is not None and settings.kind != task.kind:
         raise InvalidInput(
             "--kind must be that of the model's task", got=f"{settings.kind}, and {task.name} has {task.kind}", repair="leave it out, or train a model for it"

@@ -13,7 +13,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.choosing import choose_task
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.inspection import look_at
-from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
+from hf_albert_plus.tasks.own_data import as_written, find_task, in_words, read_as
 from hf_albert_plus.tasks.question_windows import MOST_CONTEXT_WINDOWS, answer_tokens, positions_in, question_rows
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import evaluated_splits, load_split
@@ -134,6 +134,19 @@ def test_columns_of_other_names_are_named(tmp_path):
         InvalidInput, match="spans are of the columns question, context and answers, got q, passage, spans"
     ):
         find_task(data, DataSettings(kind="spans"))
+
+
+@pytest.mark.parametrize(
+    ("named", "columns"),
+    [
+        ({"text_column": "q"}, ("q", "context")),
+        ({"text_column": "q", "text_pair_column": "passage"}, ("q", "passage")),
+        ({}, ("question", "context")),
+    ],
+)
+def test_a_models_task_has_both_columns_where_one_is_named(tmp_path, named, columns):
+    task = find_task(str(write_rows(tmp_path / "my.jsonl", ROWS)))
+    assert read_as(task, DataSettings(**named)).columns == columns
 
 
 def test_questions_with_other_answers_are_no_spans(tmp_path):
