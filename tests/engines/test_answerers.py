@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import shutil
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -160,10 +161,15 @@ def test_an_end_before_its_start_and_a_span_too_long_are_none():
     [
         ("cafe\u0301 x", [[0, 4], [6, 7]], "cafe\u0301"),
         ("a\u200d b", [[0, 1], [3, 4]], "a\u200d"),
+        ("lamp\u200f x", [[0, 4], [6, 7]], "lamp"),
+        ("lamp\u200b\u200d x", [[0, 6], [7, 8]], "lamp"),
+        ("lamp\u00ad \ufeff x", [[0, 7], [8, 9]], "lamp"),
+        ("lamp\u200d\u200e x", [[0, 4], [7, 8]], "lamp\u200d"),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e007f x", [[0, 1], [5, 6]], "\U0001f3f4\U000e0067\U000e0062\U000e007f"),
         (" \u2581the  sailor ", [[0, 6], [6, 13]], "\u2581the"),
         ("the sailor", [[0, 3], [3, 10]], "the"),
     ],
-)
+)  # fmt: skip
 def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, characters, said):
     rule = AnswerRule(("start", "end"), QUESTION_ANSWERING)
     found = best_span(
@@ -173,13 +179,21 @@ def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, char
     assert text[found.start : found.end] == said
 
 
+def test_a_token_of_format_characters_is_no_answer():
+    row = window(0, 2, text="\u200b lamp", characters=[[0, 1], [2, 6]])
+    logits = logits_of([0, 0, 9, 0, 0], [0, 0, 9, 0, 0])
+    assert best_span([row], [logits], AnswerRule(("start", "end"), QUESTION_ANSWERING)).text == "lamp"
+
+
 def test_a_context_of_dropped_characters_has_no_answer(exported, plain):
     assert plain.ask([("who ?", "\u0000\u0001")]) == [None]
     empty = {"first": 3, "token": 0, "characters": [], "text": "", "text_start": 0}
     always = AnswerRule(("start", "end"), QUESTION_ANSWERING)
-    found = best_span([empty], [logits_of([0, 0, 0, 0], [0, 0, 0, 0])], always)
-    assert found == AnswerSpan("", 0, 0, 0.0, 1.0, numpy.inf)
-    assert not found.is_given(None)
+    may_lack = replace(always, no_answer_threshold=0.0)
+    for rule, nothing in ((always, 0.0), (may_lack, 1.0)):
+        found = best_span([empty], [logits_of([0, 0, 0, 0], [0, 0, 0, 0])], rule)
+        assert found == AnswerSpan("", 0, 0, 0.0, nothing, numpy.inf)
+        assert not found.is_given(rule.no_answer_threshold)
 
 
 def test_logits_that_are_no_numbers_give_no_answer():
