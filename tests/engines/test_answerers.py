@@ -222,9 +222,10 @@ def test_what_is_asked_wrongly_is_refused(plain, exported):
     with pytest.raises(InvalidInput, match="a question is asked of a context, got text 0 without one"):
         plain.answer(["who ?"])
     with pytest.raises(
-        InvalidInput, match="must leave room for 8 tokens of its context within --max-length 64, got question 1"
+        InvalidInput,
+        match="must leave room for 8 tokens of its context within 64 tokens, got text 1, .*or serve with a larger",
     ):
-        plain.ask([("who " * 70, "the doctor found the car in the garden .")])
+        plain.ask([("who ?", "the doctor"), ("who " * 70, "the doctor found the car in the garden .")])
     for call in (plain.classify, plain.tag):
         with pytest.raises(InvalidInput, match=r"call ask\(\)"):
             call(["who ?"])
@@ -234,6 +235,29 @@ def test_what_is_asked_wrongly_is_refused(plain, exported):
         with pytest.raises(InvalidInput, match=f"{name} of config.json must be"):
             TextClassifier(exported, "onnx", cores=1, max_length=None, verify=False)
     (exported / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (("a", "b", "c"), r"a pair of strings with its context, got \('a', 'b', 'c'\) as text 1; give \(question"),
+        (("who ?", None), r"a pair of strings with its context, got \('who \?', None\) as text 1"),
+        ((1, "x"), "a pair of strings with its context"),
+        (None, "a pair of strings with its context, got None as text 1"),
+        (("who ?", "the \ud83d"), "a context must be made of characters, got half of a surrogate pair in text 1"),
+    ],
+)
+def test_what_is_no_question_is_refused(plain, text, said):
+    with pytest.raises(InvalidInput, match=said):
+        plain.ask([ASKED[0], text])
+    assert plain.ask([list(ASKED[0])]) == plain.ask([ASKED[0]])
+
+
+@pytest.mark.parametrize("threshold", ["0", float("nan"), float("inf"), True])
+def test_a_threshold_that_is_no_number_is_refused(plain, threshold):
+    with pytest.raises(InvalidInput, match="threshold must be a finite number, got .*; use 0.0"):
+        plain.ask(ASKED[:1], threshold=threshold)
+    assert plain.ask(ASKED[:1], threshold=numpy.float32(1)) == plain.ask(ASKED[:1], threshold=1)
 
 
 def test_a_model_that_always_answers_takes_no_threshold(tokenizer_dir, tmp_path):
