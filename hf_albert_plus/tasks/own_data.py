@@ -105,10 +105,11 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
         else f"a span of {task.columns[-1]!r}",
     }[task.kind]
     held = task.held_out
+    way = "all of a context on one side" if task.has_spans else "stratified"
     validation = (
         ""
         if held is None or not _holds_out(data, task)
-        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, stratified)"
+        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, {way})"
     )
     return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}"
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 SQUAD_SUFFIX = ".json"
 # What the columns are called in a table.
 ID, QUESTION, CONTEXT, ANSWERS = "id", "question", "context", "answers"
+_TYPES = "texts of a SQuAD file must be strings, and answer_start whole numbers"
 _REPAIR = (
     'write {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …, "answer_start": …}]}]}]}]}, '
     "or other rows an object a line, as .jsonl"
@@ -47,7 +48,7 @@ def read_squad(text: str, path: Path) -> "pyarrow.Table":
         return pyarrow.Table.from_pylist(rows, schema=schema)
     except (pyarrow.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as error:
         raise InvalidInput(
-            "texts of a SQuAD file must be strings, and answer_start whole numbers", got=f"{first_line(error)} in {path}", repair=_REPAIR
+            _TYPES, got=f"{first_line(error)} in {path}", repair=_REPAIR
         ) from None  # fmt: skip
 
 
@@ -58,6 +59,9 @@ def _row(question: Any, context: Any, path: Path, where: str) -> dict[str, Any]:
     if not all(isinstance(answer, dict) for answer in answers):
         raise _fault(f"{shown(answers)} in {where}", path)
     found = {name: [answer.get(name) for answer in answers] for name in ("text", "answer_start")}
+    for start in found["answer_start"]:
+        if type(start) is not int:
+            raise InvalidInput(_TYPES, got=f"{shown(start)} in {where} of {path}", repair=_REPAIR)
     is_marked = question.get("is_impossible") is True
     return {
         ID: None if question.get(ID) is None else str(question[ID]),

@@ -70,7 +70,7 @@ def set_answer_limits(
 
 def lacks_threshold(config: Any, task: Task) -> bool:
     """Whether a config does not say from where on there is no answer, which a task needs to know."""
-    return task.may_lack_answer and getattr(config, "no_answer_threshold", None) is None
+    return bool(task.may_lack_answer) and getattr(config, "no_answer_threshold", None) is None
 
 
 def set_missing_threshold(

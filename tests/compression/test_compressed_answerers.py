@@ -88,6 +88,8 @@ def test_verbs_that_do_not_take_spans_say_so(data, task, answerer, tmp_path):
         ):
             call(tmp_path / verb)
         assert not (tmp_path / verb).exists()
+    with pytest.raises(InvalidInput, match="; export the model as it is: exits are of classifiers of texts"):
+        calls["calibrate-exits"](tmp_path / "exits")
     assert not RunSettings().has_floor(task)
 
 

@@ -59,6 +59,7 @@ def test_every_form_has_the_same_questions(tmp_path, form, without):
     assert task.metrics[0] == "answer_f1"
     assert ("no_answer_accuracy" in task.metrics) is without
     assert "a span of 'context'" in in_words(data, task)
+    assert in_words(data, task).endswith("(seed 42, all of a context on one side)")
     parts = [load_split(data, task, split) for split in ("train", "validation")]
     assert of_rows({**row, "answers": row["label"]} for part in parts for row in part) == of_rows(rows)
     assert not set(parts[0]["context"]) & set(parts[1]["context"])
@@ -182,6 +183,14 @@ def test_wrong_rows_are_refused_with_their_place(tmp_path, row, said):
         find_task(str(data))
 
 
+@pytest.mark.parametrize("kind", [None, "spans"])
+def test_answers_without_lists_are_refused(tmp_path, kind):
+    rows = [{**row, "answers": {key: held[0] for key, held in row["answers"].items()}} for row in ROWS]
+    data = str(write_rows(tmp_path / "my.jsonl", rows))
+    with pytest.raises(InvalidInput, match=r"must be lists .*, got a text and a number in .*; write \{\"text\": \["):
+        find_task(data, DataSettings(kind=kind))
+
+
 def test_a_question_of_version_1_without_an_answer_is_refused(tmp_path):
     content = as_squad(ROWS)
     content["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
@@ -204,9 +213,10 @@ def test_a_question_without_an_answer_is_refused_where_training_rows_all_have_on
         ("[]", "must have the form of SQuAD's, got no list 'data' in the file"),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', "no list 'qas' in paragraph 1 of article 1"),
         ('{"data": [{"paragraphs": [{"context": "a", "qas": [3]}]}]}', "got 3 in paragraph 1"),
+        ('{"data": [{"paragraphs": [{"context": "a", "qas": [{"question": "a", "answers": [{"text": "a", "answer_start": 0.5}]}]}]}]}', "answer_start whole numbers, got 0.5 in paragraph 1 of article 1"),
         ('{"data": [{"paragraphs": [{"context": 3, "qas": [{"question": "a", "answers": []}]}]}]}', "must be strings"),
     ],
-)
+)  # fmt: skip
 def test_json_of_another_form_is_refused(tmp_path, content, said):
     (tmp_path / "my.json").write_text(content)
     with pytest.raises(InvalidInput, match=said):
