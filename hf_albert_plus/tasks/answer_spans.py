@@ -115,9 +115,11 @@ def read_answers(table: "pyarrow.Table", contexts: list[str], task: Task, *, whe
     return answers
 
 
-def hides_answers(table: "pyarrow.Table", name: str) -> bool:
-    """Whether no row has an answer, as those of a test split whose answers are kept elsewhere."""
-    values = (json_value(value) for value in table.column(name).to_pylist())
+def hides_answers(table: "pyarrow.Table", task: Task) -> bool:
+    """Whether a task is of spans, and no row has an answer: those of a test split may be kept elsewhere."""
+    if not task.has_spans:
+        return False
+    values = (json_value(value) for value in table.column(task.label_columns[0]).to_pylist())
     return not any(value.get("text") if isinstance(value, dict) else value for value in values)
 
 

@@ -216,17 +216,14 @@ def has_column(data: str, task: Task, column: str) -> bool:
 def own_splits(data: str, task: Task) -> list[str]:
     """The splits whose rows have labels, the validation split first."""
     tables = _tables(data, task.validation_file)
-    labelled = [split for split, table in tables.items() if _has_labels(table, task, split)]
+    labelled = [
+        split
+        for split, table in tables.items()
+        if set(task.label_columns) <= set(table.column_names) and not (split == "test" and hides_answers(table, task))
+    ]
     if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or _holds_out(data, task)):
         labelled.append("validation")
     return [split for split in ("validation", "test") if split in labelled]
-
-
-def _has_labels(table: "pyarrow.Table", task: Task, split: str) -> bool:
-    """Whether the rows of a split say what is right: those of a test split may have a column for it that hides the answers."""
-    if not set(task.label_columns) <= set(table.column_names):
-        return False
-    return not (split == "test" and task.has_spans and hides_answers(table, task.label_columns[0]))
 
 
 def as_written(rows: "Dataset", task: Task) -> "Dataset":
@@ -341,7 +338,7 @@ def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> 
     columns: dict[str, list[Any]] = {name: read(table, name, where=where) for name in task.columns}
     has_labels = set(task.label_columns) <= set(table.column_names)
     is_whole = has_labels and not any(table.column(name).null_count for name in task.label_columns)
-    keeps = labelled or (is_whole and not (task.has_spans and hides_answers(table, task.label_columns[0])))
+    keeps = labelled or (is_whole and not hides_answers(table, task))
     if not keeps:
         columns["label"] = unlabelled(task, table.num_rows)
     elif task.has_tags:

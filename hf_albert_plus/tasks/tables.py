@@ -14,7 +14,7 @@ from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
 from .nested_columns import with_nested_columns
-from .squad_json import SQUAD_SUFFIX, read_squad
+from .squad_json import SQUAD_SUFFIX, of_one_version, read_squad, version_of
 from .text_files import bare, form_of, text_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ TEXT_SUFFIX = ".txt"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 # Split -> what files and folders of it are called.
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
-_VERSION = re.compile(r"-v\d+(\.\d+)?$")
 _DATASET_FILES = ("dataset_dict.json", "state.json")
 _HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.+-]+))?")
 _DELIMITERS = ",;\t|"
@@ -51,10 +50,10 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     for split, names in SPLIT_NAMES.items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+|-v\d+(\.\d+)?)?", re.IGNORECASE)
         named = [file for file in sorted(path.iterdir()) if form.fullmatch(bare(file).stem)]
-        files = [file for file in named if form_of(file) in SUFFIXES and not _version_of(file)]
+        files = [file for file in named if form_of(file) in SUFFIXES and not version_of(file)]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
         files += [file for folder in folders for file in sorted(folder.iterdir()) if form_of(file) in SUFFIXES]
-        files = files or _of_one_version([file for file in named if form_of(file) == SQUAD_SUFFIX], split)
+        files = files or of_one_version([file for file in named if form_of(file) == SQUAD_SUFFIX], split)
         if len({form_of(file) for file in files}) > 1:
             raise InvalidInput(
                 f"the {split} split must be of one kind of file",
@@ -76,27 +75,6 @@ def split_sources(data: str) -> dict[str, list[Path]]:
         got=f"{path} with {there}",
         repair=f"rename them, as train.csv (known: {', '.join(SUFFIXES)}), or add --task NAME for a folder of GLUE",
     )
-
-
-def _version_of(file: Path) -> str:
-    """What `train-v2.0.json` says of its version; empty for none."""
-    found = _VERSION.search(bare(file).stem)
-    return found[0] if found else ""
-
-
-def _of_one_version(files: list[Path], split: str) -> list[Path]:
-    """Files of SQuAD's for one split, which are not joined where they are of several versions: version 2 has the rows of the first.
-
-    Raises:
-        InvalidInput: they are.
-    """
-    if len({_version_of(file) for file in files}) > 1:
-        raise InvalidInput(
-            f"the {split} split must be of one version of SQuAD",
-            got=", ".join(file.name for file in files),
-            repair="keep one in the folder, or name its file",
-        )
-    return files
 
 
 def all_files(path: Path) -> list[Path]:
