@@ -14,14 +14,14 @@ from ..hub_connection import check_data
 from ..records.files import check_input_file
 from .conll import CONLL_SUFFIXES, read_conll
 from .nested_columns import with_nested_columns
-from .squad_json import SQUAD_SUFFIX, read_squad
+from .squad_json import SQUAD_SUFFIX, of_one_version, read_squad, version_of
 from .text_files import bare, form_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
-# JSON is read as SQuAD's, where a split is called so or a file is named: folders hold other files of JSON.
+# JSON is read as SQuAD's, where a file is named, or a split is called so and has no table: folders hold other files of JSON.
 _NAMED_SUFFIXES = (*SUFFIXES, SQUAD_SUFFIX)
 TEXT_SUFFIX = ".txt"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
@@ -40,7 +40,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     """Split -> its files, of a file or folder. A lone file, or files of no split's name, are `train`.
 
     Raises:
-        InvalidInput: no file that can be read, or files of several kinds for one split.
+        InvalidInput: no file that can be read, or files of several kinds or of several versions for one split.
     """
     path = Path(data)
     if not path.is_dir():
@@ -50,9 +50,10 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     for split, names in SPLIT_NAMES.items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+|-v\d+(\.\d+)?)?", re.IGNORECASE)
         named = [file for file in sorted(path.iterdir()) if form.fullmatch(bare(file).stem)]
-        files = [file for file in named if form_of(file) in _NAMED_SUFFIXES]
+        files = [file for file in named if form_of(file) in SUFFIXES and not version_of(file)]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
         files += [file for folder in folders for file in sorted(folder.iterdir()) if form_of(file) in SUFFIXES]
+        files = files or of_one_version([file for file in named if form_of(file) == SQUAD_SUFFIX], split)
         if len({form_of(file) for file in files}) > 1:
             raise InvalidInput(
                 f"the {split} split must be of one kind of file",
