@@ -1,6 +1,7 @@
 """What a classifier of a task predicts from its logits, by the rule that serving has, and how good that is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -24,19 +25,16 @@ def rule_for(task: Task, config: PreTrainedConfig | None = None) -> AnswerRule:
     """How logits become predictions of a task.
 
     Args:
-        config: of the classifier, which may have thresholds of its own for several labels; without it each is a half. That of spans says from
-            where on there is no answer; without it that is where its logit is the larger one.
+        config: of the classifier, which may have thresholds of its own for several labels; without it each is a half. That of spans may say from
+            where on there is no answer; otherwise that is where its logit is the larger one, in a task whose questions may have none.
 
     Raises:
         InvalidInput: thresholds that do not fit.
     """
     if task.has_spans:
-        threshold = 0.0 if task.may_lack_answer else None
-        return (
-            AnswerRule(task.labels, QUESTION_ANSWERING, no_answer_threshold=threshold)
-            if config is None
-            else answer_rule_of(config)
-        )
+        rule = AnswerRule(task.labels, QUESTION_ANSWERING) if config is None else answer_rule_of(config)
+        is_silent = task.may_lack_answer and rule.no_answer_threshold is None
+        return replace(rule, no_answer_threshold=0.0) if is_silent else rule
     thresholds: tuple[float, ...] = ()
     if task.has_several_labels:
         knows = config is not None and problem_type_of(config) == task.problem_type

@@ -43,7 +43,9 @@ def encode(batch: dict[str, Any]) -> Any:
     for row, tags in enumerate(batch["label"]):
         words = encoded.word_ids(row)
         first = [word is not None and word != before for before, word in zip([None, *words], words, strict=False)]
-        encoded["labels"].append([tags[word] if is_first else -100 for word, is_first in zip(words, first, strict=True)])
+        encoded["labels"].append(
+            [tags[word] if is_first else -100 for word, is_first in zip(words, first, strict=True)]
+        )
     return encoded
 
 

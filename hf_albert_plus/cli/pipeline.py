@@ -197,7 +197,9 @@ class _Run:
         """Makes the teacher: a classifier that is trained for the task already stays as it is."""
         output = self.trained("teacher", task)
         if self.adopts(task):
-            taken = partial(adopt, self.teacher, task=task, output=output, max_length=self.settings.max_length)
+            taken = partial(
+                adopt, self.teacher, data=self.data, task=task, output=output, max_length=self.settings.max_length
+            )
             self.steps.run(f"take the teacher as it is, a classifier of {task.name} already", taken)
             return
 

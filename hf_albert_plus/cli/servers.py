@@ -48,7 +48,7 @@ def serve(
         typer.Option(help="With --cluster: Ray cluster to join, as auto. Default: one of its own, on loopback."),
     ] = None,
 ) -> None:
-    """Serve classifiers and encoders over HTTP: /classify, /tag, /embed, OpenAI's /v1/embeddings, the Open Inference Protocol under /v2, and /docs.
+    """Serve classifiers and encoders over HTTP: /classify, /tag, /answer, /embed, OpenAI's /v1/embeddings, the Open Inference Protocol under /v2, and /docs.
 
     A changed or new model in a folder takes over without a lost request. SIGTERM drains.
     """

@@ -97,10 +97,11 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)
         classifier: Any = to_albert_plus(load_classifier(model, option="--model"))
-        if classifier.num_labels != task.num_labels or not type(classifier).__name__.endswith(task.head):
+        labels, kind = classifier.config.num_labels, type(classifier).__name__
+        if labels != task.num_labels or not kind.endswith(task.head):
             raise InvalidInput(
                 f"--model must be a classifier with the {task.num_labels} labels of {task.name}",
-                got=f"{model} with {classifier.num_labels}",
+                got=f"{model}, of {kind}, with {labels}",
                 repair="fine-tune one: albert-plus finetune",
             )
         check_label_order(classifier.config, task, option="--model")

@@ -83,7 +83,7 @@ def check_answers(
         )
         _texts(task, method)
         return True
-    check_answers_texts(task, what="--soft-labels", repair="leave it out, and let --teacher answer the words of --data")
+    check_answers_texts(task, what="--soft-labels", repair="leave it out, and let --teacher answer the rows of --data")
     inside = next((phase for phase in phases if phase.of_teacher and not phase.caches_answers), None)
     if inside is not None:
         raise InvalidInput(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, shown
 from ..tasks.question_windows import MOST_CONTEXT_WINDOWS, question_rows, window_count
 from .padding import OFFSETS, Ids
 from .span_answers import best_span
@@ -56,7 +56,7 @@ def asked(
         max_length: tokens of a window.
 
     Raises:
-        InvalidInput: a text without a context, an empty one, or a question that leaves no room for its context.
+        InvalidInput: no pair of strings, an empty one, half of a surrogate pair, or a question that leaves no room for its context.
     """
     most = context_characters(max_length)
     pairs = [_checked(text, place) for place, text in enumerate(texts)]
@@ -67,7 +67,14 @@ def asked(
         sequences = row[SEQUENCES]
         ids, context = {name: row[name] for name in inputs}, pair[1]
         found = question_rows(
-            ids, sequences=sequences, offsets=row[OFFSETS], context=context, max_length=max_length, number=number
+            ids,
+            sequences=sequences,
+            offsets=row[OFFSETS],
+            context=context,
+            max_length=max_length,
+            number=number,
+            called=f"text {number}",
+            repair="ask for less, or serve with a larger --max-length",
         )
         count = window_count(sequences, max_length=max_length)
         places.append(range(len(rows), len(rows) + len(found)))
@@ -79,12 +86,27 @@ def asked(
     return AskedQuestions(rows, tokens, truncated, places=places, windows=counts)
 
 
-def _checked(text: Text, place: int) -> tuple[str, str]:
-    if not isinstance(text, tuple):
+def _checked(text: Any, place: int) -> tuple[str, str]:
+    if isinstance(text, str):
         raise InvalidInput(
             "a question is asked of a context", got=f"text {place} without one", repair="give both: (question, context)"
         )
-    for what, part in zip(("question", "context"), text, strict=True):
+    if not isinstance(text, tuple | list) or len(text) != 2 or not all(isinstance(part, str) for part in text):
+        raise InvalidInput(
+            "a question must be a pair of strings with its context",
+            got=f"{shown(text)} as text {place}",
+            repair="give (question, context)",
+        )
+    question, context = text
+    for what, part in (("question", question), ("context", context)):
         if not part.strip():
             raise InvalidInput(f"a {what} must have words", got=f"an empty one in text {place}", repair="leave it out")
-    return text
+        try:
+            part.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput(
+                f"a {what} must be made of characters",
+                got=f"half of a surrogate pair in text {place}",
+                repair='decode it again, as bytes.decode(errors="replace") does',
+            ) from None
+    return question, context

@@ -11,7 +11,7 @@ import numpy
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ..tasks.question_windows import CHARACTERS, FIRST, NOWHERE, NUMBER, TEXT, TEXT_START, TOKEN
-from .marks import is_joined
+from .marks import is_joined, without_unseen_end
 from .text_answers import AnswerRule, AnswerSpan
 
 _NEVER = -numpy.inf
@@ -60,12 +60,12 @@ def best_span(rows: Sequence[Mapping[str, Any]], logits: Sequence[numpy.ndarray]
             part = sums_TL[begin : begin + count]
             numpy.maximum(part, _sums(row, logits_S2, longest), out=part)
     nothing = min(float(logits_S2[NOWHERE].sum(dtype=numpy.float64)) for logits_S2 in logits)
+    may_lack = rule.no_answer_threshold is not None
     best = float(sums_TL.max(initial=_NEVER))
     if numpy.isnan(best + nothing):
         return AnswerSpan("", 0, 0, numpy.nan, numpy.nan, numpy.nan)
     if best == _NEVER:
-        return AnswerSpan("", 0, 0, 0.0, 1.0, numpy.inf)
-    may_lack = rule.no_answer_threshold is not None
+        return AnswerSpan("", 0, 0, 0.0, 1.0 if may_lack else 0.0, numpy.inf)
     largest = max(best, nothing)
     weights = float(numpy.exp(sums_TL - largest).sum()) + (float(numpy.exp(nothing - largest)) if may_lack else 0.0)
     first, more = divmod(int(sums_TL.argmax()), longest)
@@ -85,7 +85,7 @@ def _sums(row: Mapping[str, Any], logits_S2: numpy.ndarray, longest: int) -> num
     with a token of no letter."""
     first, characters = row[FIRST], row[CHARACTERS]
     text, shift = row[TEXT], row[TEXT_START]
-    blank = [not text[start - shift : end - shift].strip() for start, end in characters]
+    blank = [not without_unseen_end(text[start - shift : end - shift]) for start, end in characters]
     start_W, end_W = logits_S2[first : first + len(characters)].astype(numpy.float64).T
     start_W, end_W = numpy.where(blank, _NEVER, start_W), numpy.where(blank, _NEVER, end_W)
     ends_WL = sliding_window_view(numpy.concatenate([end_W, numpy.full(longest - 1, _NEVER)]), longest)
@@ -94,12 +94,12 @@ def _sums(row: Mapping[str, Any], logits_S2: numpy.ndarray, longest: int) -> num
 
 
 def _text_of(rows: Sequence[Mapping[str, Any]], first: int, last: int) -> tuple[str, int]:
-    """The text of a span of tokens, with the marks that belong to its last letter and without blanks at either end, and its first
+    """The text of a span of tokens, with the marks that belong to its last letter and without blanks at either end or format characters behind it, and its first
     character."""
     row = next(row for row in rows if row[TOKEN] <= first and last < row[TOKEN] + len(row[CHARACTERS]))
     characters, text, shift = row[CHARACTERS], row[TEXT], row[TEXT_START]
     start, end = characters[first - row[TOKEN]][0] - shift, characters[last - row[TOKEN]][1] - shift
     while end < len(text) and is_joined(text[end]):
         end += 1
-    said = text[start:end]
-    return said.strip(), start + shift + len(said) - len(said.lstrip())
+    said = without_unseen_end(text[start:end])
+    return said.lstrip(), start + shift + len(said) - len(said.lstrip())

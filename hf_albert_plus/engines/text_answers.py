@@ -3,8 +3,10 @@
 n texts, C labels, H numbers of a vector.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy
@@ -98,13 +100,16 @@ class AnswerRule:
         """The threshold of no answer that holds for a request: its own, or the model's; None of a model that always answers.
 
         Raises:
-            InvalidInput: one is asked for of such a model.
+            InvalidInput: one is asked for of such a model, or what is no finite number.
         """
+        is_number = isinstance(asked, Real) and not isinstance(asked, bool)
+        if asked is not None and not (is_number and math.isfinite(asked)):
+            raise InvalidInput("threshold must be a finite number", got=repr(asked), repair="use 0.0, or leave it out")
         if asked is not None and self.no_answer_threshold is None:
             raise InvalidInput(
                 "threshold is of models that may give no answer",
-                got=f"{asked:g} for one that was trained to always give one",
-                repair="leave it out, or train on questions of which some have no answer",
+                got=f"{asked:g} for one without no_answer_threshold in its config.json",
+                repair='leave it out, or write "no_answer_threshold": 0.0 there if it learned from questions without an answer',
             )
         return self.no_answer_threshold if asked is None else asked
 

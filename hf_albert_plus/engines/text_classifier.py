@@ -77,7 +77,8 @@ class TextClassifier(TextModel):
             threshold: by how much the logit of no answer may exceed the span's; None for the model's own. One that always answers has none.
 
         Raises:
-            InvalidInput: a model that answers no questions, an empty question or context, or a question that leaves no room for its context.
+            InvalidInput: a model that answers no questions, a question or context that is empty or no text, a question that leaves no room for its
+                context, or a threshold that is no number.
         """
         if not self.facts.rule.has_spans:
             raise InvalidInput(

@@ -167,7 +167,7 @@ def _teacher(source: str, *, data: str, task: Task, out: Path, settings: Compres
             repair="distil it into a student instead: albert-plus distill, or albert-plus run",
         )
     if is_trained_for(config, task, alone=True):
-        adopt(source, task=task, output=output, max_length=settings.max_length)
+        adopt(source, data=data, task=task, output=output, max_length=settings.max_length)
         return output
     training = TrainSettings(
         epochs=task.epochs,

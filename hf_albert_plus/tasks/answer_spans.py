@@ -24,9 +24,17 @@ def find_span_columns(table: "pyarrow.Table", settings: DataSettings, *, where: 
     are no lists of texts with the characters that they begin with.
 
     Raises:
-        InvalidInput: somebody says that they are spans, and there are no such columns.
+        InvalidInput: somebody says that they are spans, and there are no such columns; or answers that are a text and a number each, not lists.
     """
     names = {name.lower(): name for name in table.column_names}
+    # What `with_nested_columns` makes of them.
+    without_lists = [names.get(f"{ANSWERS}.{key}") for key in NO_ANSWER]
+    if None not in without_lists and not settings.label_column:
+        raise InvalidInput(
+            "the answers to a question must be lists of texts and of the characters that they begin with",
+            got=f"a text and a number in {where}",
+            repair=f"write {_FORM} as {ANSWERS!r}",
+        )
     question = settings.text_column or names.get(QUESTION)
     context = settings.text_pair_column or names.get(CONTEXT)
     answers = settings.label_column[0] if len(settings.label_column) == 1 else names.get(ANSWERS)
@@ -105,6 +113,14 @@ def read_answers(table: "pyarrow.Table", contexts: list[str], task: Task, *, whe
             repair="add it or drop the row; or train on rows of which some have no answer",
         )
     return answers
+
+
+def hides_answers(table: "pyarrow.Table", task: Task) -> bool:
+    """Whether a task is of spans, and no row has an answer: those of a test split may be kept elsewhere."""
+    if not task.has_spans:
+        return False
+    values = (json_value(value) for value in table.column(task.label_columns[0]).to_pylist())
+    return not any(value.get("text") if isinstance(value, dict) else value for value in values)
 
 
 def _answers(table: "pyarrow.Table", name: str, contexts: list[str], *, where: str) -> list[dict[str, list[Any]]]:

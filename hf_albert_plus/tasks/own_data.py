@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, first_line, shown, suggest
 from ..records.files import check_input_file, file_sha256
 from ..records.record import Parent
-from .answer_spans import read_answers, read_passages
+from .answer_spans import hides_answers, read_answers, read_passages
 from .column_roles import is_list, is_text
 from .data_settings import DataSettings
 from .dataset_tables import is_dataset_directory, is_on_hub, read_dataset_directory, read_hub
@@ -95,10 +95,11 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
         else f"a span of {task.columns[-1]!r}",
     }[task.kind]
     held = task.held_out
+    way = "all of a context on one side" if task.has_spans else "stratified"
     validation = (
         ""
         if held is None or not _holds_out(data, task)
-        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, stratified)"
+        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, {way})"
     )
     return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}{_divided(data)}"
 
@@ -125,6 +126,8 @@ def for_training(task: Task, data: str) -> Task:
 def read_as(task: Task, settings: DataSettings) -> Task:
     """A task that a model carries, with the columns and the measure that somebody names."""
     columns = [name for name in (settings.text_column, settings.text_pair_column) if name is not None]
+    if task.has_spans:  # a question has its context too where only its own column is named
+        columns += task.columns[len(columns) :]
     if settings.kind is not None and settings.kind != task.kind:
         raise InvalidInput(
             "--kind must be that of the model's task", got=f"{settings.kind}, and {task.name} has {task.kind}", repair="leave it out, or train a model for it"
@@ -200,7 +203,11 @@ def has_column(data: str, task: Task, column: str) -> bool:
 def own_splits(data: str, task: Task) -> list[str]:
     """The splits whose rows have labels, the validation split first."""
     tables = _tables(data, task.validation_file)
-    labelled = [split for split, table in tables.items() if set(task.label_columns) <= set(table.column_names)]
+    labelled = [
+        split
+        for split, table in tables.items()
+        if set(task.label_columns) <= set(table.column_names) and not (split == "test" and hides_answers(table, task))
+    ]
     if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or _holds_out(data, task)):
         labelled.append("validation")
     return [split for split in ("validation", "test") if split in labelled]
@@ -318,7 +325,8 @@ def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> 
     read, text = reads.get(task.kind, _texts), List(Value("string")) if task.has_tags else Value("string")
     columns: dict[str, list[Any]] = {name: read(table, name, where=where) for name in task.columns}
     has_labels = set(task.label_columns) <= set(table.column_names)
-    keeps = labelled or (has_labels and not any(table.column(name).null_count for name in task.label_columns))
+    is_whole = has_labels and not any(table.column(name).null_count for name in task.label_columns)
+    keeps = labelled or (is_whole and not hides_answers(table, task))
     if not keeps:
         columns["label"] = unlabelled(task, table.num_rows)
     elif task.has_tags:

@@ -35,6 +35,8 @@ def question_rows(
     context: str,
     max_length: int,
     number: int = 0,
+    called: str | None = None,
+    repair: str = "shorten it, or raise --max-length if the model has positions",
 ) -> list[Row]:
     """The rows of a question with its context.
 
@@ -44,6 +46,8 @@ def question_rows(
         offsets: the characters that each token is of, in its own text.
         max_length: tokens of a row.
         number: the question's, among others.
+        called: how a refusal names the question; by default by its number from 1.
+        repair: what a refusal of a long question says.
 
     Raises:
         InvalidInput: a question that leaves no room for its context, or no special token before it.
@@ -61,9 +65,9 @@ def question_rows(
     room = max_length - beside
     if room < min(_LEAST_ROOM, len(inside)):
         raise InvalidInput(
-            f"a question must leave room for {_LEAST_ROOM} tokens of its context within --max-length {max_length}",
-            got=f"question {number + 1}, which has {beside} tokens with the special ones",
-            repair="shorten it, or raise --max-length if the model has positions",
+            f"a question must leave room for {_LEAST_ROOM} tokens of its context within {max_length} tokens",
+            got=f"{called or f'question {number + 1}'}, which has {beside} tokens with the special ones",
+            repair=repair,
         )
     characters = list(offsets[first:after])
     cut = _cut(len(inside), room=room)

@@ -1,19 +1,44 @@
 """SQuAD's own files: articles of paragraphs, each a context with its questions, as one row a question."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, first_line, shown
+from .text_files import bare
 
 if TYPE_CHECKING:
     import pyarrow
 
 # What the columns are called in a table.
 ID, QUESTION, CONTEXT, ANSWERS = "id", "question", "context", "answers"
+_VERSION = re.compile(r"-v\d+(\.\d+)?$")
+_TYPES = "texts of a SQuAD file must be strings, and answer_start whole numbers"
 _REPAIR = (
     'write {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …, "answer_start": …}]}]}]}]}, '
     'or rows: [{"text": …, "label": …}, …]'
 )
+
+
+def version_of(file: Path) -> str:
+    """What the name of `train-v2.0.json` says of its version; empty for none."""
+    found = _VERSION.search(bare(file).stem)
+    return found[0] if found else ""
+
+
+def of_one_version(files: list[Path], split: str) -> list[Path]:
+    """The files of a split, which are not joined where they are of several versions: the second has the rows of the first.
+
+    Raises:
+        InvalidInput: they are.
+    """
+    if len({version_of(file) for file in files}) > 1:
+        raise InvalidInput(
+            f"the {split} split must be of one version of SQuAD",
+            got=", ".join(file.name for file in files),
+            repair="keep one in the folder, or name its file",
+        )
+    return files
 
 
 def read_squad(content: Any, path: Path) -> "pyarrow.Table":
@@ -41,7 +66,7 @@ def read_squad(content: Any, path: Path) -> "pyarrow.Table":
         return pyarrow.Table.from_pylist(rows, schema=schema)
     except (pyarrow.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as error:
         raise InvalidInput(
-            "texts of a SQuAD file must be strings, and answer_start whole numbers", got=f"{first_line(error)} in {path}", repair=_REPAIR
+            _TYPES, got=f"{first_line(error)} in {path}", repair=_REPAIR
         ) from None  # fmt: skip
 
 
@@ -52,6 +77,9 @@ def _row(question: Any, context: Any, path: Path, where: str) -> dict[str, Any]:
     if not all(isinstance(answer, dict) for answer in answers):
         raise _fault(f"{shown(answers)} in {where}", path)
     found = {name: [answer.get(name) for answer in answers] for name in ("text", "answer_start")}
+    for start in found["answer_start"]:
+        if type(start) is not int:
+            raise InvalidInput(_TYPES, got=f"{shown(start)} in {where} of {path}", repair=_REPAIR)
     is_marked = question.get("is_impossible") is True
     return {
         ID: None if question.get(ID) is None else str(question[ID]),

@@ -12,13 +12,14 @@ from .dataset_tables import read_parquet
 from .json_rows import JSON_SUFFIX, read_json, read_json_lines
 from .nested_columns import with_nested_columns
 from .split_names import names_of_splits
+from .squad_json import of_one_version, version_of
 from .text_files import bare, form_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *CONLL_SUFFIXES)
-# Where a split is called so, or a file is named: folders hold other files of JSON.
+# JSON is read where a file is named, or a split is called so and has no table: folders hold other files of JSON.
 _NAMED_SUFFIXES = (*SUFFIXES, JSON_SUFFIX)
 TEXT_SUFFIX = ".txt"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
@@ -28,7 +29,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     """Split -> its files, of a file or folder. A lone file, or files of no split's name, are `train`.
 
     Raises:
-        InvalidInput: no file that can be read, or files of several kinds for one split.
+        InvalidInput: no file that can be read, or files of several kinds or of several versions for one split.
     """
     path = Path(data)
     if not path.is_dir():
@@ -39,9 +40,10 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     for split, names in names_of_splits(stems).items():
         form = re.compile(rf"({'|'.join(names)})(-\d+-of-\d+(-[0-9a-f]+)?|-v\d+(\.\d+)?)?", re.IGNORECASE)
         named = [file for file in sorted(path.iterdir()) if form.fullmatch(bare(file).stem)]
-        files = [file for file in named if form_of(file) in _NAMED_SUFFIXES]
+        files = [file for file in named if form_of(file) in SUFFIXES and not version_of(file)]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
         files += [file for folder in folders for file in sorted(folder.iterdir()) if form_of(file) in SUFFIXES]
+        files = files or of_one_version([file for file in named if form_of(file) == JSON_SUFFIX], split)
         if len({form_of(file) for file in files}) > 1:
             raise InvalidInput(
                 f"the {split} split must be of one kind of file",

@@ -6,12 +6,15 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from ..checkpoints import check_label_order, check_trainable, label_names_of, load_classifier
+from ..config_files import load_config
 from ..heads import answers
 from ..records.record import Record, parent
 from ..records.stage import run_stage
 from ..tasks.rows import load_tokenizer
+from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
+from .answer_limits import lacks_threshold, set_missing_threshold
 
 
 def is_trained_for(config: PreTrainedConfig, task: Task, *, alone: bool) -> bool:
@@ -32,11 +35,13 @@ def is_trained_for(config: PreTrainedConfig, task: Task, *, alone: bool) -> bool
     return True
 
 
-def adopt(model: str, *, task: Task, output: Path, max_length: int) -> Record:
-    """A classifier as the teacher of a task: itself with its tokenizer, the task, and the task's names of its labels.
+def adopt(model: str, *, data: str, task: Task, output: Path, max_length: int) -> Record:
+    """A classifier as the teacher of a task: itself with its tokenizer, the task, and the task's names of its labels. A model of spans that
+    does not say from where on there is no answer gets the threshold that suits the validation rows best, where questions may have none.
 
     Args:
         model: directory or Hub id of a classifier.
+        data: file, folder or Hub id of the task's.
         output: the directory to make: model, tokenizer, record.json.
         max_length: longest input in tokens that it is to read.
 
@@ -47,10 +52,15 @@ def adopt(model: str, *, task: Task, output: Path, max_length: int) -> Record:
     def work(directory: Path) -> dict[str, Any]:
         classifier: Any = load_classifier(model, option="--teacher", task=task)
         check_trainable(model, classifier.config, option="--teacher")
+        tokenizer = load_tokenizer(model, classifier.config)
+        set_missing_threshold(classifier, data=data, task=task, tokenizer=tokenizer, max_length=max_length)
         classifier.save_pretrained(directory)
-        load_tokenizer(model, classifier.config).save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
         write_task(directory, task, max_length=max_length)
         return {"architecture": type(classifier).__name__, "parameters": classifier.num_parameters()}
 
     settings = {**task.settings, "max_length": max_length}
-    return run_stage("adopt", output, settings=settings, parents={"model": parent(model)}, work=work)
+    parents = {"model": parent(model)}
+    if lacks_threshold(load_config(model, option="--teacher"), task):
+        parents["data"] = data_parent(data, task)
+    return run_stage("adopt", output, settings=settings, parents=parents, work=work)

@@ -63,20 +63,35 @@ def set_answer_limits(
     starts, ends = (numpy.asarray(rows[name][:]) for name in POSITIONS)
     longest = int((ends - starts + 1)[starts != NOWHERE].max(initial=LONGEST_ANSWER))
     model.config.longest_answer = min(longest, MOST_ANSWER_TOKENS)
-    if not task.may_lack_answer:
+    if task.may_lack_answer:
+        model.config.no_answer_threshold = threshold
+        set_missing_threshold(model, data=data, task=task, tokenizer=tokenizer, max_length=max_length)
+
+
+def lacks_threshold(config: Any, task: Task) -> bool:
+    """Whether a config does not say from where on there is no answer, which a task needs to know."""
+    return bool(task.may_lack_answer) and getattr(config, "no_answer_threshold", None) is None
+
+
+def set_missing_threshold(
+    model: Any, *, data: str, task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> None:
+    """Puts `no_answer_threshold` into the config of a model of spans that lacks it: what suits the validation rows best, or 0 without any."""
+    if not lacks_threshold(model.config, task):
         return
-    model.config.no_answer_threshold = 0.0 if threshold is None else threshold
+    model.config.no_answer_threshold = 0.0
     splits = evaluated_splits(data, task)
-    if threshold is None and splits:
-        held = load_split(data, task, next(iter(splits.values())))
-        encoded = encode(held, task, tokenizer, max_length=max_length).to_list()
-        found = best_threshold(
-            spans_of(model, encoded, collator_of(task, tokenizer)), [each["text"] for each in held["label"]]
-        )
-        model.config.no_answer_threshold = found
-        say(
-            f"no answer where its logit exceeds the best span's by more than {found:.3g}, which suits the validation rows best"
-        )
+    if not splits:
+        return
+    held = load_split(data, task, next(iter(splits.values())))
+    encoded = encode(held, task, tokenizer, max_length=max_length).to_list()
+    found = best_threshold(
+        spans_of(model, encoded, collator_of(task, tokenizer)), [each["text"] for each in held["label"]]
+    )
+    model.config.no_answer_threshold = found
+    say(
+        f"no answer where its logit exceeds the best span's by more than {found:.3g}, which suits the validation rows best"
+    )
 
 
 def spans_of(model: Any, rows: Sequence[dict[str, Any]], collator: Any) -> list[AnswerSpan]:

@@ -87,6 +87,10 @@ def test_help_shows_an_example_that_parses(verb):
         assert option in output.replace(example[0], "")
 
 
+def test_help_of_serve_names_the_routes():
+    assert all(route in _help_of("serve") for route in ("/classify", "/tag", "/answer", "/embed", "/v2"))
+
+
 def test_help_lists_the_verbs():
     output = albert_plus("--help").stdout
     assert all(verb.split()[0] in output for verb in VERBS)

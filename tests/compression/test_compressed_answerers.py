@@ -88,7 +88,16 @@ def test_verbs_that_do_not_take_spans_say_so(data, task, answerer, tmp_path):
         ):
             call(tmp_path / verb)
         assert not (tmp_path / verb).exists()
+    with pytest.raises(InvalidInput, match="; export the model as it is: exits are of classifiers of texts"):
+        calls["calibrate-exits"](tmp_path / "exits")
     assert not RunSettings().has_floor(task)
+
+
+def test_a_model_of_spans_is_not_pruned_for_labels(answerer, tmp_path):
+    (tmp_path / "my.csv").write_text("text,label\n" + "".join(f"film {i},{i % 2}\n" for i in range(20)))
+    settings = PruneSettings(heads=0.25, **QUICK)
+    with pytest.raises(InvalidInput, match="with the 2 labels of my, got .*, of AlbertPlusForQuestionAnswering, with"):
+        prune(answerer, data=str(tmp_path / "my.csv"), task=find_task(str(tmp_path / "my.csv")), output=tmp_path / "out", settings=settings)  # fmt: skip
 
 
 def test_files_of_texts_are_not_asked(answerer, tmp_path):

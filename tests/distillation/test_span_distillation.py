@@ -130,7 +130,9 @@ def test_methods_that_read_one_answer_a_text_are_refused(method, data, teacher, 
 def test_answers_of_others_and_other_teachers_are_refused(data, teacher, tokenizer_dir, tmp_path):
     with pytest.raises(InvalidInput, match="--unlabelled is for tasks of labels, numbers or tags"):
         run(teacher, data, tmp_path / "student", "kd", unlabelled=str(data))
-    with pytest.raises(InvalidInput, match="--soft-labels is for tasks with an answer to each text"):
+    with pytest.raises(
+        InvalidInput, match="--soft-labels is for tasks with an answer to each text, .* answer the rows of --data"
+    ):
         run(teacher, data, tmp_path / "student", "kd", soft_labels="logits")
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     AlbertPlusForSequenceClassification(small_config(vocab_size=len(tokenizer), num_labels=2)).save_pretrained(tmp_path / "texts")  # fmt: skip

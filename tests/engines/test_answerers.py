@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import shutil
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -160,10 +161,15 @@ def test_an_end_before_its_start_and_a_span_too_long_are_none():
     [
         ("cafe\u0301 x", [[0, 4], [6, 7]], "cafe\u0301"),
         ("a\u200d b", [[0, 1], [3, 4]], "a\u200d"),
+        ("lamp\u200f x", [[0, 4], [6, 7]], "lamp"),
+        ("lamp\u200b\u200d x", [[0, 6], [7, 8]], "lamp"),
+        ("lamp\u00ad \ufeff x", [[0, 7], [8, 9]], "lamp"),
+        ("lamp\u200d\u200e x", [[0, 4], [7, 8]], "lamp\u200d"),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e007f x", [[0, 1], [5, 6]], "\U0001f3f4\U000e0067\U000e0062\U000e007f"),
         (" \u2581the  sailor ", [[0, 6], [6, 13]], "\u2581the"),
         ("the sailor", [[0, 3], [3, 10]], "the"),
     ],
-)
+)  # fmt: skip
 def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, characters, said):
     rule = AnswerRule(("start", "end"), QUESTION_ANSWERING)
     found = best_span(
@@ -173,13 +179,21 @@ def test_marks_belong_to_the_letter_before_them_and_blanks_to_nothing(text, char
     assert text[found.start : found.end] == said
 
 
+def test_a_token_of_format_characters_is_no_answer():
+    row = window(0, 2, text="\u200b lamp", characters=[[0, 1], [2, 6]])
+    logits = logits_of([0, 0, 9, 0, 0], [0, 0, 9, 0, 0])
+    assert best_span([row], [logits], AnswerRule(("start", "end"), QUESTION_ANSWERING)).text == "lamp"
+
+
 def test_a_context_of_dropped_characters_has_no_answer(exported, plain):
     assert plain.ask([("who ?", "\u0000\u0001")]) == [None]
     empty = {"first": 3, "token": 0, "characters": [], "text": "", "text_start": 0}
     always = AnswerRule(("start", "end"), QUESTION_ANSWERING)
-    found = best_span([empty], [logits_of([0, 0, 0, 0], [0, 0, 0, 0])], always)
-    assert found == AnswerSpan("", 0, 0, 0.0, 1.0, numpy.inf)
-    assert not found.is_given(None)
+    may_lack = replace(always, no_answer_threshold=0.0)
+    for rule, nothing in ((always, 0.0), (may_lack, 1.0)):
+        found = best_span([empty], [logits_of([0, 0, 0, 0], [0, 0, 0, 0])], rule)
+        assert found == AnswerSpan("", 0, 0, 0.0, nothing, numpy.inf)
+        assert not found.is_given(rule.no_answer_threshold)
 
 
 def test_logits_that_are_no_numbers_give_no_answer():
@@ -208,9 +222,10 @@ def test_what_is_asked_wrongly_is_refused(plain, exported):
     with pytest.raises(InvalidInput, match="a question is asked of a context, got text 0 without one"):
         plain.answer(["who ?"])
     with pytest.raises(
-        InvalidInput, match="must leave room for 8 tokens of its context within --max-length 64, got question 1"
+        InvalidInput,
+        match="must leave room for 8 tokens of its context within 64 tokens, got text 1, .*or serve with a larger",
     ):
-        plain.ask([("who " * 70, "the doctor found the car in the garden .")])
+        plain.ask([("who ?", "the doctor"), ("who " * 70, "the doctor found the car in the garden .")])
     for call in (plain.classify, plain.tag):
         with pytest.raises(InvalidInput, match=r"call ask\(\)"):
             call(["who ?"])
@@ -222,11 +237,37 @@ def test_what_is_asked_wrongly_is_refused(plain, exported):
     (exported / "config.json").write_text(json.dumps(config))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (("a", "b", "c"), r"a pair of strings with its context, got \('a', 'b', 'c'\) as text 1; give \(question"),
+        (("who ?", None), r"a pair of strings with its context, got \('who \?', None\) as text 1"),
+        ((1, "x"), "a pair of strings with its context"),
+        (None, "a pair of strings with its context, got None as text 1"),
+        (("who ?", "the \ud83d"), "a context must be made of characters, got half of a surrogate pair in text 1"),
+    ],
+)
+def test_what_is_no_question_is_refused(plain, text, said):
+    with pytest.raises(InvalidInput, match=said):
+        plain.ask([ASKED[0], text])
+    assert plain.ask([list(ASKED[0])]) == plain.ask([ASKED[0]])
+
+
+@pytest.mark.parametrize("threshold", ["0", float("nan"), float("inf"), True])
+def test_a_threshold_that_is_no_number_is_refused(plain, threshold):
+    with pytest.raises(InvalidInput, match="threshold must be a finite number, got .*; use 0.0"):
+        plain.ask(ASKED[:1], threshold=threshold)
+    assert plain.ask(ASKED[:1], threshold=numpy.float32(1)) == plain.ask(ASKED[:1], threshold=1)
+
+
 def test_a_model_that_always_answers_takes_no_threshold(tokenizer_dir, tmp_path):
     make_answerer(tmp_path, tokenizer_dir)
     model = TextClassifier(tmp_path, "torch", cores=1, max_length=None)
     (answer,) = model.ask(ASKED[:1])
     assert answer.text
-    with pytest.raises(InvalidInput, match="threshold is of models that may give no answer"):
+    with pytest.raises(
+        InvalidInput,
+        match="threshold is of models that may give no answer, got 0 for one without no_answer_threshold in",
+    ):
         model.ask(ASKED[:1], threshold=0.0)
     assert model.ask([]) == []

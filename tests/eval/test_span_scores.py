@@ -1,6 +1,7 @@
 """Scores of spans against SQuAD's official rules, worked by hand, and of questions that a bootstrap draws."""
 
 import json
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -123,7 +124,10 @@ def test_no_answer_is_given_beyond_the_threshold():
     assert rule.longest_answer == 3
     assert list(predictions(spans(-1.0, 0.0, 0.5), TASK, rule=rule)) == ["a b", "", ""]
     config.no_answer_threshold = None
-    assert list(predictions(spans(-1.0, 0.0, 9.5), TASK, rule=rule_for(TASK, config))) == ["a b", "c", "d"]
+    # A model that was trained elsewhere does not say it.
+    assert list(predictions(spans(-1.0, 0.0, 9.5), TASK, rule=rule_for(TASK, config))) == ["a b", "c", ""]
+    always = replace(TASK, may_lack_answer=False)
+    assert list(predictions(spans(-1.0, 0.0, 9.5), always, rule=rule_for(always, config))) == ["a b", "c", "d"]
     with pytest.raises(InvalidInput, match="logits must be finite"):
         predictions([AnswerSpan("a", 0, 1, float("nan"), 0.0, 0.0)], TASK)
 

@@ -123,7 +123,7 @@ def test_windows_of_a_context_are_bounded(served):
         ("/answer", {"model": "answers", "inputs": {"question": "a"}}, "context"),
         ("/answer", {"model": "answers", "inputs": {"question": "", "context": "b"}}, "question"),
         ("/answer", {"model": "answers", "inputs": [{"question": "a", "context": " "}]}, "a context must have words, got an empty one in text 0"),
-        ("/answer", {"model": "answers", "inputs": {"question": "who " * 70, "context": "the doctor found the car ."}}, "must leave room for 8 tokens"),
+        ("/answer", {"model": "answers", "inputs": {"question": "who " * 70, "context": "the doctor found the car ."}}, "must leave room for 8 tokens of its context within 64 tokens, got text 0, "),
         ("/answer", {"model": "answers", "inputs": {"question": "a", "context": "b"}, "threshold": "high"}, "threshold"),
     ],
 )  # fmt: skip

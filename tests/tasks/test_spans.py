@@ -13,10 +13,10 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.choosing import choose_task
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.inspection import look_at
-from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
+from hf_albert_plus.tasks.own_data import as_written, find_task, in_words, read_as
 from hf_albert_plus.tasks.question_windows import MOST_CONTEXT_WINDOWS, answer_tokens, positions_in, question_rows
 from hf_albert_plus.tasks.rows import encode
-from hf_albert_plus.tasks.splits import load_split
+from hf_albert_plus.tasks.splits import evaluated_splits, load_split
 from hf_albert_plus.tasks.task_file import read_task, write_task
 from tests.support.questions import as_squad, asked_questions, write_rows
 
@@ -59,6 +59,7 @@ def test_every_form_has_the_same_questions(tmp_path, form, without):
     assert task.metrics[0] == "answer_f1"
     assert ("no_answer_accuracy" in task.metrics) is without
     assert "a span of 'context'" in in_words(data, task)
+    assert in_words(data, task).endswith("(seed 42, all of a context on one side)")
     parts = [load_split(data, task, split) for split in ("train", "validation")]
     assert of_rows({**row, "answers": row["label"]} for part in parts for row in part) == of_rows(rows)
     assert not set(parts[0]["context"]) & set(parts[1]["context"])
@@ -77,6 +78,54 @@ def test_files_are_called_as_squads_are(tmp_path):
     assert len(load_split(str(tmp_path), task, "validation")) == 8
 
 
+@pytest.mark.parametrize("other", ["train-v2.0.json", "train.json"])
+def test_several_versions_are_not_joined(tmp_path, other):
+    for name in ("train-v1.1.json", other):
+        (tmp_path / name).write_text(json.dumps(as_squad(ROWS, version="v2.0")))
+    with pytest.raises(
+        InvalidInput, match="must be of one version of SQuAD, got train-v1.1.json, train.*name its file"
+    ):
+        find_task(str(tmp_path))
+    assert find_task(str(tmp_path / other)).kind == "spans"
+
+
+def test_json_beside_a_table_is_not_read(tmp_path):
+    write_rows(tmp_path / "train.jsonl", ROWS)
+    (tmp_path / "train.json").write_text('{"epochs": 3}')
+    write_rows(tmp_path / "validation-v2.jsonl", ROWS[:3])
+    task = find_task(str(tmp_path))
+    assert task.held_out is not None, "versions are of SQuAD's files alone"
+    parts = [load_split(str(tmp_path), task, split) for split in ("train", "validation")]
+    assert sum(map(len, parts)) == len(ROWS)
+
+
+HIDDEN = [{**row, "answers": {"text": [], "answer_start": []}} for row in WITHOUT]
+
+
+@pytest.mark.parametrize("rows", [ROWS, WITHOUT])
+@pytest.mark.parametrize("form", ["empty lists", "null", "squad"])
+def test_a_test_split_with_hidden_answers_is_not_scored(tmp_path, rows, form):
+    train, test = ("train.json", "test.json") if form == "squad" else ("train.jsonl", "test.jsonl")
+    hidden = HIDDEN if form == "empty lists" else [{**row, "answers": None} for row in HIDDEN]
+    if form == "squad":
+        (tmp_path / train).write_text(json.dumps(as_squad(rows, version="v2.0")))
+        (tmp_path / test).write_text(json.dumps(as_squad(HIDDEN)))
+    else:
+        write_rows(tmp_path / train, rows)
+        write_rows(tmp_path / test, hidden)
+    task = find_task(str(tmp_path))
+    assert list(evaluated_splits(str(tmp_path), task).values()) == ["validation"]
+    unlabelled = load_split(str(tmp_path), task, "test", labelled=False)
+    assert unlabelled["question"][:] == [row["question"] for row in HIDDEN]
+    assert not any(each["text"] for each in unlabelled["label"])
+
+
+def test_a_test_split_with_some_answers_is_scored(tmp_path):
+    write_rows(tmp_path / "train.jsonl", WITHOUT)
+    write_rows(tmp_path / "test.jsonl", [*HIDDEN, ROWS[0]])
+    assert list(evaluated_splits(str(tmp_path), find_task(str(tmp_path))).values()) == ["validation", "test"]
+
+
 def test_columns_of_other_names_are_named(tmp_path):
     rows = [{"q": row["question"], "passage": row["context"], "spans": row["answers"]} for row in ROWS]
     data = str(write_rows(tmp_path / "my.jsonl", rows))
@@ -86,6 +135,19 @@ def test_columns_of_other_names_are_named(tmp_path):
         InvalidInput, match="spans are of the columns question, context and answers, got q, passage, spans"
     ):
         find_task(data, DataSettings(kind="spans"))
+
+
+@pytest.mark.parametrize(
+    ("named", "columns"),
+    [
+        ({"text_column": "q"}, ("q", "context")),
+        ({"text_column": "q", "text_pair_column": "passage"}, ("q", "passage")),
+        ({}, ("question", "context")),
+    ],
+)
+def test_a_models_task_has_both_columns_where_one_is_named(tmp_path, named, columns):
+    task = find_task(str(write_rows(tmp_path / "my.jsonl", ROWS)))
+    assert read_as(task, DataSettings(**named)).columns == columns
 
 
 def test_questions_with_other_answers_are_no_spans(tmp_path):
@@ -121,6 +183,14 @@ def test_wrong_rows_are_refused_with_their_place(tmp_path, row, said):
         find_task(str(data))
 
 
+@pytest.mark.parametrize("kind", [None, "spans"])
+def test_answers_without_lists_are_refused(tmp_path, kind):
+    rows = [{**row, "answers": {key: held[0] for key, held in row["answers"].items()}} for row in ROWS]
+    data = str(write_rows(tmp_path / "my.jsonl", rows))
+    with pytest.raises(InvalidInput, match=r"must be lists .*, got a text and a number in .*; write \{\"text\": \["):
+        find_task(data, DataSettings(kind=kind))
+
+
 def test_a_question_of_version_1_without_an_answer_is_refused(tmp_path):
     content = as_squad(ROWS)
     content["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
@@ -143,9 +213,10 @@ def test_a_question_without_an_answer_is_refused_where_training_rows_all_have_on
         ("{}", "must be an array of rows, or have the form of SQuAD's, got no list 'data' in the file"),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', "no list 'qas' in paragraph 1 of article 1"),
         ('{"data": [{"paragraphs": [{"context": "a", "qas": [3]}]}]}', "got 3 in paragraph 1"),
+        ('{"data": [{"paragraphs": [{"context": "a", "qas": [{"question": "a", "answers": [{"text": "a", "answer_start": 0.5}]}]}]}]}', "answer_start whole numbers, got 0.5 in paragraph 1 of article 1"),
         ('{"data": [{"paragraphs": [{"context": 3, "qas": [{"question": "a", "answers": []}]}]}]}', "must be strings"),
     ],
-)
+)  # fmt: skip
 def test_json_of_another_form_is_refused(tmp_path, content, said):
     (tmp_path / "my.json").write_text(content)
     with pytest.raises(InvalidInput, match=said):
@@ -227,7 +298,8 @@ def test_a_question_that_leaves_no_room_is_refused(tokenizer_dir, tmp_path):
     task = replace(find_task(data), held_out=None)
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     with pytest.raises(
-        InvalidInput, match=r"must leave room for 8 tokens of its context within --max-length 32, got question 41"
+        InvalidInput,
+        match=r"must leave room for 8 tokens of its context within 32 tokens, got question 41, .*or raise --max-length",
     ):
         encode(load_split(data, task, "train"), task, tokenizer, max_length=32)
 

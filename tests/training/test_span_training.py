@@ -1,6 +1,7 @@
 """Fine-tuning on spans: what is learned and scored against transformers' own model and a search over everything, and starts that are refused."""
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -15,6 +16,7 @@ from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
 from hf_albert_plus.tasks.own_data import find_task
+from hf_albert_plus.training.adoption import adopt
 from hf_albert_plus.training.answer_limits import best_threshold
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.settings import TrainSettings
@@ -145,6 +147,31 @@ def test_a_trained_model_learns_on(data, answerer, tmp_path):
         torch.testing.assert_close(other.state_dict()[name], value, atol=1e-6, rtol=0)
     assert other.config.no_answer_threshold == -3.5
     assert other.config.longest_answer == one.config.longest_answer == 30
+
+
+@pytest.fixture
+def foreign(answerer, tmp_path):
+    """The same model as one that was trained elsewhere: without a threshold in its config."""
+    directory = tmp_path / "foreign"
+    shutil.copytree(answerer, directory)
+    config = json.loads((directory / "config.json").read_text())
+    del config["no_answer_threshold"], config["longest_answer"]
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "record.json").unlink()
+    return str(directory)
+
+
+def test_a_model_that_was_trained_elsewhere_may_find_no_answer(data, answerer, foreign, tmp_path):
+    task = find_task(str(data))
+    (row,) = score_targets([parse_target(foreign)], data=str(data), task=task, settings=EvalSettings(max_length=40)).rows  # fmt: skip
+    assert row.metrics["no_answer_accuracy"] > 0
+    record = adopt(foreign, data=str(data), task=task, output=tmp_path / "teacher", max_length=40)
+    found, trained = (json.loads((each / "config.json").read_text()) for each in (tmp_path / "teacher", answerer))
+    assert found["no_answer_threshold"] == pytest.approx(trained["no_answer_threshold"], abs=1e-3)
+    assert set(record.parents) == {"model", "data"}
+    kept = adopt(str(answerer), data=str(data), task=task, output=tmp_path / "kept", max_length=40)
+    assert json.loads((tmp_path / "kept" / "config.json").read_text())["no_answer_threshold"] == trained["no_answer_threshold"]  # fmt: skip
+    assert set(kept.parents) == {"model"}
 
 
 def span(text, margin):

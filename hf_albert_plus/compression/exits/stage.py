@@ -100,7 +100,7 @@ def calibrate_exits(
         InvalidInput: no exits, a criterion that the task has no numbers for, or too few rows.
     """
     check_answers_texts(
-        task, what="calibrate-exits", repair="export the tagger as it is: exits are of classifiers of texts"
+        task, what="calibrate-exits", repair="export the model as it is: exits are of classifiers of texts"
     )
     if task.is_regression and settings.criterion != "patience":
         raise InvalidInput(
