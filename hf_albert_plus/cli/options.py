@@ -37,7 +37,7 @@ HeadLearningRate = Annotated[
     float | None,
     typer.Option(
         "--head-learning-rate",
-        help="Peak learning rate of a new classifier. Default: 1e-3 for your own data, --learning-rate for GLUE.",
+        help="Peak learning rate of a new classifier. Default: 1e-3 for your own data and for what reads a mean, else --learning-rate.",
     ),
 ]
 PoolingChoice = Annotated[

@@ -65,8 +65,7 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
                 repair="leave it out, or start from the encoder that it was fine-tuned from",
             )
         return load_classifier(source, option=option, task=task)
-    trained = trained_pooling(source)
-    wanted = pooling or trained or _own_pooling(config)
+    wanted = _wanted_pooling(source, config, pooling)
     if wanted == _own_pooling(config):
         return load_classifier(source, option=option, task=task)
     obstacle = _obstacle(config)
@@ -84,6 +83,16 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
     if pooling is None:
         say(f"reads the {_in_words(wanted)}, as {source} was trained to be read; --pooling first reads the first token")
     return _classifier_on(with_pooling(_open_encoder(source, config, option=option), wanted), task)
+
+
+def new_classifiers_pooling(source: str, config: PreTrainedConfig, *, pooling: Pooling | None) -> Pooling:
+    """What a new classifier on an encoder reads: as `open_for_task` has it."""
+    wanted = _wanted_pooling(source, config, pooling)
+    return wanted if _obstacle(config) is None else _own_pooling(config)
+
+
+def _wanted_pooling(source: str, config: PreTrainedConfig, pooling: Pooling | None) -> Pooling:
+    return pooling or trained_pooling(source) or _own_pooling(config)
 
 
 def _own_pooling(config: PreTrainedConfig) -> Pooling:

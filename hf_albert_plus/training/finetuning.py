@@ -8,7 +8,7 @@ from transformers import TrainerCallback, set_seed
 
 from ..checkpoints import check_trainable
 from ..config_files import load_config
-from ..conversion.sentence_encoders import open_for_task
+from ..conversion.sentence_encoders import new_classifiers_pooling, open_for_task
 from ..conversion.settings import Pooling
 from ..heads import gives_labels
 from ..records import processes
@@ -107,14 +107,21 @@ def finetune(
         data: folder or Hub id in the layout of nyu-mll/glue.
         output: the directory to make: model, tokenizer, record.json.
         pooling: what a new head reads: the `first` token or the `mean` of the tokens. By default what the encoder was trained with.
-        head_learning_rate: peak of a new head. By default 1e-3 for data of one's own, and the encoder's for a benchmark.
+        head_learning_rate: peak of a new head. By default 1e-3 for data of one's own and for heads on a mean, else the encoder's.
         keep_zeros: whether the weights of a pruned encoder that are zero stay so (Compressing BERT, section 3).
         no_answer_threshold: of a task of spans whose questions may have no answer, by how much its logit may exceed the best span's where that
             is given. By default what suits the validation rows best.
     """
     check_threshold(no_answer_threshold, task)
-    is_new = not gives_labels(load_config(model, option="--model"))
-    of_head = head_rate(task, chosen=head_learning_rate, learning_rate=settings.learning_rate, is_new=is_new)
+    config = load_config(model, option="--model")
+    is_new = not gives_labels(config)
+    of_head = head_rate(
+        task,
+        chosen=head_learning_rate,
+        learning_rate=settings.learning_rate,
+        is_new=is_new,
+        pooling=new_classifiers_pooling(model, config, pooling=pooling),
+    )
 
     def work(directory: Path) -> dict[str, Any]:
         set_seed(settings.seed)

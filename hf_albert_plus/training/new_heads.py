@@ -2,7 +2,8 @@
 
 At the encoder's own rate the head of a task with dozens of labels hardly leaves its start within a few hundred steps. A task of one's own
 therefore gives its new head a rate of its own, and a head of several labels starts at how often each of them is given: the prior of
-Lin et al. 2017, section 4.1, label by label. A benchmark's head has the encoder's rate, as its papers have it.
+Lin et al. 2017, section 4.1, label by label. A benchmark's head has the encoder's rate, as its papers have it, unless it reads the mean of the
+tokens, which they do not know: that head is a single layer without the dense one that the first token passes through.
 """
 
 from typing import Any
@@ -10,17 +11,23 @@ from typing import Any
 import numpy
 import torch
 
+from ..conversion.settings import Pooling
 from ..errors import InvalidInput
 from ..last_layers import last_layers
 from ..tasks.task import Task
 from .collators import counted_labels
 
-# Of a new head of one's own data, where no rate is given.
+# Of a new head of one's own data, or on a mean, where no rate is given.
 HEAD_LEARNING_RATE = 1e-3
 
 
-def head_rate(task: Task, *, chosen: float | None, learning_rate: float, is_new: bool) -> float | None:
+def head_rate(
+    task: Task, *, chosen: float | None, learning_rate: float, is_new: bool, pooling: Pooling = "first"
+) -> float | None:
     """The peak learning rate of a classifier's head; None for that of its encoder.
+
+    Args:
+        pooling: what a new head reads.
 
     Raises:
         InvalidInput: a rate of 0 or below, or of 1 or above; or one for a head that is trained already.
@@ -33,7 +40,7 @@ def head_rate(task: Task, *, chosen: float | None, learning_rate: float, is_new:
             got=f"{chosen:g}, and the model has one that is trained",
             repair="leave it out, or start from the encoder",
         )
-    if chosen is not None or task.benchmark or not is_new:
+    if chosen is not None or not is_new or (task.benchmark and pooling == "first"):
         return chosen
     return max(HEAD_LEARNING_RATE, learning_rate)
 

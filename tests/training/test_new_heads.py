@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy
 import pytest
@@ -96,6 +97,25 @@ def test_a_benchmark_keeps_the_rate_of_the_encoder(encoder_dir, data_dir, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("pooling", "said", "rate"),
+    [(None, None, None), (None, "mean", 1e-3), ("first", "mean", None), ("mean", None, 1e-3)],
+    ids=["an encoder", "a sentence encoder", "its first token", "the mean of an encoder"],
+)
+def test_a_benchmarks_head_on_a_mean_has_a_rate_of_its_own(pooling, said, rate, encoder_dir, data_dir, tmp_path):
+    """`said` is what the encoder was trained to be read by."""
+    encoder = tmp_path / "encoder"
+    shutil.copytree(encoder_dir, encoder)
+    if said is not None:
+        (encoder / "1_Pooling").mkdir()
+        (encoder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+    settings = TrainSettings(epochs=0.05, batch_size=16, max_length=16, precision="fp32", learning_rate=1e-6)
+    record = finetune(
+        str(encoder), data=str(data_dir), task=get_task("sst2"), output=tmp_path / "out", settings=settings, pooling=pooling
+    )  # fmt: skip
+    assert record.settings.get("head_learning_rate") == rate
+
+
+@pytest.mark.parametrize(
     ("chosen", "is_new", "said"),
     [
         (0.0, True, "between 0 and 1"),
@@ -115,4 +135,6 @@ def test_whose_rate_it_is(own):
     assert head_rate(task, chosen=None, learning_rate=5e-3, is_new=True) == 5e-3
     assert head_rate(task, chosen=None, learning_rate=5e-5, is_new=False) is None
     assert head_rate(get_task("sst2"), chosen=None, learning_rate=5e-5, is_new=True) is None
+    assert head_rate(get_task("sst2"), chosen=None, learning_rate=5e-5, is_new=True, pooling="mean") == 1e-3
+    assert head_rate(get_task("sst2"), chosen=None, learning_rate=5e-5, is_new=False, pooling="mean") is None
     assert head_rate(get_task("sst2"), chosen=2e-3, learning_rate=5e-5, is_new=True) == 2e-3
