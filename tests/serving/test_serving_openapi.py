@@ -10,6 +10,7 @@ from hf_albert_plus.serving.gate import Gate
 from hf_albert_plus.serving.queued_model import QueuedModel
 from hf_albert_plus.serving.settings import ServeSettings
 from tests.support.local_server import Running
+from tests.support.questions import make_answerer
 
 TOKEN = "of-the-test"
 # Whether a tensor's data fit its shape, and its ids the model, is nothing that a JSON schema can say.
@@ -24,9 +25,9 @@ include-path-regex = "/infer$"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "422"]
 
-# Nor whether the model that is asked gives tags or vectors, nor of which widths.
+# Nor whether the model that is asked gives tags, answers or vectors, nor of which widths.
 [[operations]]
-include-path-regex = "/(tag|embed|embeddings)$"
+include-path-regex = "/(tag|answer|embed|embeddings)$"
 
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "404", "422"]
@@ -61,7 +62,7 @@ def fuzz(server, folder, *words):
 def test_every_request_is_answered_as_described(server, tmp_path):
     status, output = fuzz(server, tmp_path, "--max-examples", "10")
     assert status == 0, output
-    assert "14 selected" in output
+    assert "15 selected" in output
 
 
 @pytest.mark.slow
@@ -73,6 +74,19 @@ def test_requests_for_vectors_are_answered_as_described(vectors_dir, tmp_path):
     running.stop()
     assert status == 0, output
     assert "2 selected" in output
+
+
+@pytest.mark.slow
+def test_questions_are_answered_as_described(tokenizer_dir, tmp_path):
+    make_answerer(tmp_path / "answers", tokenizer_dir, no_answer_threshold=0.0)
+    settings = ServeSettings(max_body=20_000, max_items=8, deadline_s=30, cores=1)
+    running = Running(
+        Catalogue({"film": {1: QueuedModel(tmp_path / "answers", "torch", settings)}}), settings, Gate(token=TOKEN)
+    )
+    status, output = fuzz(running, tmp_path, "--include-path-regex", "/answer", "--max-examples", "10")
+    running.stop()
+    assert status == 0, output
+    assert "1 selected" in output
 
 
 def test_the_description_has_the_token_and_no_open_ends(server):
@@ -94,6 +108,7 @@ def test_the_description_has_the_token_and_no_open_ends(server):
     lists = {
         "ClassifyRequest": "inputs",
         "TagRequest": "inputs",
+        "AnswerRequest": "inputs",
         "EmbedRequest": "inputs",
         "EmbeddingsRequest": "input",
     }
