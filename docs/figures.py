@@ -6,7 +6,7 @@
 The first line checks all pages. A table of `docs/results` has a line before it that names its records, as `<!-- figures: records/pooling-*.json -->`,
 with paths from the page; rows and numbers that no record has are named behind them, as `<!-- figures: records/a.json but for tf-idf; 35.8 -->`. Or it says
 why there is none, as `<!-- figures: none, WHY -->`. Elsewhere a row that links to a results page may have no
-figure that the page lacks. The second line keeps what a table needs of documents of `albert-plus`, without the answers to single rows.
+figure that the page lacks. The second line keeps what a table needs of documents of `albert-plus`, without what is of single rows and calls.
 """
 
 import json
@@ -31,8 +31,18 @@ _UNITS = (1.0, 100.0, 1e-6)
 _MOST_DECIMALS = 4
 # Smaller fractions are never written as whole numbers: any number would stand for one of them.
 _LEAST_ROUNDED = 100.0
-# Of single rows of the data: long, and no table shows them.
-_ANSWERS = ("predictions", "logits", "references", "classes", "confusions", "reliability", "own_task", "answers")
+# Of single rows of the data and of single calls: long, and no table shows them.
+_SINGLE = (
+    "rounds",
+    "predictions",
+    "logits",
+    "references",
+    "classes",
+    "confusions",
+    "reliability",
+    "own_task",
+    "answers",
+)
 
 
 def tables(page: str) -> Iterator[tuple[int, list[list[str]]]]:
@@ -131,7 +141,7 @@ def keep(name: str, documents: list[Path]) -> Path:
     """Writes what tables need of documents: everything but answers to single rows. Documents of one name are told apart by their folders."""
     names = [document.stem for document in documents]
     kept = {
-        stem if names.count(stem) == 1 else f"{document.parent.name}-{stem}": _without_answers(
+        stem if names.count(stem) == 1 else f"{document.parent.name}-{stem}": _condensed(
             json.loads(document.read_text(encoding="utf-8"))
         )
         for stem, document in zip(names, documents, strict=True)
@@ -143,12 +153,12 @@ def keep(name: str, documents: list[Path]) -> Path:
     return path
 
 
-def _without_answers(document: Any) -> Any:
+def _condensed(document: Any) -> Any:
     """A document without answers, and with the names of files alone where a path is of the machine that it was measured on."""
     if isinstance(document, dict):
-        return {name: _without_answers(value) for name, value in document.items() if name not in _ANSWERS}
+        return {name: _condensed(value) for name, value in document.items() if name not in _SINGLE}
     if isinstance(document, list):
-        return [_without_answers(each) for each in document]
+        return [_condensed(each) for each in document]
     return Path(document).name if isinstance(document, str) and document.startswith("/") else document
 
 
