@@ -154,7 +154,7 @@ def keep(name: str, documents: list[Path]) -> Path:
 
 
 def _condensed(document: Any) -> Any:
-    """A document without answers, and with the names of files alone where a path is of the machine that it was measured on."""
+    """A document without what is of single rows and calls, and with the names of files alone where a path is of the machine that it was measured on."""
     if isinstance(document, dict):
         return {name: _condensed(value) for name, value in document.items() if name not in _SINGLE}
     if isinstance(document, list):
