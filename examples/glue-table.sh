@@ -78,7 +78,7 @@ if wants make; then
         for seed in $(seeds_of "$task"); do
             teacher=trained/teacher-$task-$seed taught=trained/small-$task-$seed
             learn=("${on[@]}" --epochs "${passes[$task]}" --seed "$seed")
-            make "$teacher" finetune --model "$encoder" "${learn[@]}"
+            make "$teacher" finetune --model "$encoder" --pooling mean "${learn[@]}"
             step "plain/teacher-$task-$seed" plain "plain/teacher-$task-$seed" "$seed"
             make "$taught" distill --method kd --teacher "$teacher" --student starts/small "${learn[@]}" --learning-rate 5e-5
             for student in shared relaxed; do

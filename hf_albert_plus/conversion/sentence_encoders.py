@@ -18,6 +18,10 @@ from .families import FAMILIES
 from .models import to_albert_plus
 from .settings import Pooling
 
+# Families whose own classifier, a dense layer on the first token, was as good as a single layer on the mean or better, though their sentence encoders
+# were trained to be read by the mean (docs/results/pooling.md).
+_READ_BY_FIRST = ("mpnet",)
+
 
 def trained_pooling(source: str | Path) -> Pooling | None:
     """What the texts of a sentence encoder were read by when it was trained, as `1_Pooling/config.json` of its directory or Hub id
@@ -36,7 +40,8 @@ def with_pooling(encoder: PreTrainedModel, pooling: Pooling) -> PreTrainedModel:
 
 
 def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, option: str) -> PreTrainedModel:
-    """A classifier of a task in fp32: a checkpoint's own, or a new one on an encoder that reads texts as it was trained to be read.
+    """A classifier of a task in fp32: a checkpoint's own, or a new one on an encoder that reads texts as it was trained to be read, or by the first
+    token in families where that was measured to be as good.
 
     A sentence encoder that was read by the mean of its tokens becomes an ALBERT-plus encoder that computes the same, as its own
     architecture's classifier reads the first token alone.
@@ -66,6 +71,11 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
             )
         return load_classifier(source, option=option, task=task)
     wanted = _wanted_pooling(source, config, pooling)
+    if pooling is None and wanted == "first" and trained_pooling(source) == "mean":
+        say(
+            f"reads the first token, as classifiers of {config.model_type} are no better with the mean, which {source} was trained with; "
+            "--pooling mean reads that"
+        )
     if wanted == _own_pooling(config):
         return load_classifier(source, option=option, task=task)
     obstacle = _obstacle(config)
@@ -92,6 +102,8 @@ def new_classifiers_pooling(source: str, config: PreTrainedConfig, *, pooling: P
 
 
 def _wanted_pooling(source: str, config: PreTrainedConfig, pooling: Pooling | None) -> Pooling:
+    if pooling is None and config.model_type in _READ_BY_FIRST:
+        return "first"
     return pooling or trained_pooling(source) or _own_pooling(config)
 
 

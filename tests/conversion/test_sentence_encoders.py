@@ -82,11 +82,13 @@ def test_a_model_without_the_file_and_a_broken_one(tmp_path):
 def test_a_classifier_reads_the_mean_that_the_encoder_gives(tmp_path, config, capfd):
     """Against the mean of what transformers' own model gives for each text alone, without padding."""
     encoder = randomise(AutoModel.from_config(config))
-    classifier = open_for_task(str(sentence_encoder(encoder, tmp_path / "e")), task=TASK, option="--model").eval()
+    asked = "mean" if config.model_type == "mpnet" else None
+    source = str(sentence_encoder(encoder, tmp_path / "e"))
+    classifier = open_for_task(source, task=TASK, pooling=asked, option="--model").eval()
     assert isinstance(classifier, AlbertPlusForSequenceClassification)
     assert (classifier.config.pooling, classifier.config.pooler) == ("mean", "none")
     assert classifier.config.id2label == {0: "negative", 1: "positive"}
-    assert "reads the mean of the tokens" in capfd.readouterr().err
+    assert ("reads the mean of the tokens" in capfd.readouterr().err) == (asked is None)
     ids = torch.randint(5, 120, (3, 9), generator=torch.Generator().manual_seed(0))
     mask = torch.arange(9) < torch.tensor([[9], [5], [2]])
     ids[~mask] = config.pad_token_id
@@ -94,6 +96,16 @@ def test_a_classifier_reads_the_mean_that_the_encoder_gives(tmp_path, config, ca
         means = [encoder(row[kept][None]).last_hidden_state[0].mean(0) for row, kept in zip(ids, mask, strict=True)]
         pooled = classifier.albert_plus(ids, mask.long()).pooler_output
     torch.testing.assert_close(pooled, torch.stack(means), atol=1e-5, rtol=1e-5)
+
+
+def test_a_family_whose_first_token_is_as_good_keeps_it(tmp_path, capfd):
+    encoder = randomise(AutoModel.from_config(ENCODERS["mpnet"]))
+    model = open_for_task(str(sentence_encoder(encoder, tmp_path / "mean")), task=TASK, option="--model")
+    assert type(model).__name__ == "MPNetForSequenceClassification"
+    for name, weight in encoder.state_dict().items():
+        if not name.startswith("pooler."):
+            assert torch.equal(weight, model.base_model.state_dict()[name]), name
+    assert "--pooling mean reads that" in capfd.readouterr().err
 
 
 def test_what_reads_the_first_token_stays_as_it_was(tmp_path):
