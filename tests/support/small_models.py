@@ -1,6 +1,7 @@
 """Configs, models and inputs that are small, with random weights."""
 
 import torch
+from transformers import AutoTokenizer
 
 import hf_albert_plus
 
@@ -17,6 +18,16 @@ SMALL = {
 def small_config(**fields) -> hf_albert_plus.AlbertPlusConfig:
     """A config of four layers of width 32."""
     return hf_albert_plus.AlbertPlusConfig(**{**SMALL, "embedding_size": 16, **fields})
+
+
+def make_encoder(directory, tokenizer_dir):
+    """Writes an encoder of two layers with its tokenizer, and says where."""
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    torch.manual_seed(0)
+    config = small_config(vocab_size=len(tokenizer), num_hidden_layers=2)
+    hf_albert_plus.AlbertPlusModel(config).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
 
 
 def randomise(model: torch.nn.Module) -> torch.nn.Module:

@@ -14,14 +14,14 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.scoring import score_engine, score_targets
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
-from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
+from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.tasks.own_data import find_task
 from hf_albert_plus.training.adoption import adopt
 from hf_albert_plus.training.answer_limits import best_threshold
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.settings import TrainSettings
 from tests.support.questions import asked_questions, write_rows
-from tests.support.small_models import small_config
+from tests.support.small_models import make_encoder, small_config
 
 SETTINGS = TrainSettings(epochs=8, batch_size=8, learning_rate=2e-3, max_length=40, precision="fp32")
 HELD = asked_questions(24, seed=1, events=3, without=0.3)
@@ -37,12 +37,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer_dir, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("encoder")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    torch.manual_seed(0)
-    AlbertPlusModel(small_config(vocab_size=len(tokenizer), num_hidden_layers=2)).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
+    return make_encoder(tmp_path_factory.mktemp("encoder"), tokenizer_dir)
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.scoring import score_engine, score_targets
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
-from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification, AlbertPlusModel
+from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.tasks.own_data import find_task
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.new_heads import start_at_priors
 from hf_albert_plus.training.settings import TrainSettings
-from tests.support.small_models import small_config
+from tests.support.small_models import make_encoder, small_config
 from tests.support.tagged import tagged_sentences, write_tagged
 
 SETTINGS = TrainSettings(epochs=6, batch_size=8, learning_rate=2e-3, max_length=24, precision="fp32")
@@ -37,12 +37,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer_dir, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("encoder")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    torch.manual_seed(0)
-    AlbertPlusModel(small_config(vocab_size=len(tokenizer), num_hidden_layers=2)).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
+    return make_encoder(tmp_path_factory.mktemp("encoder"), tokenizer_dir)
 
 
 @pytest.fixture(scope="module")
