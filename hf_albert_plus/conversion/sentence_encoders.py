@@ -70,8 +70,9 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
                 repair="leave it out, or start from the encoder that it was fine-tuned from",
             )
         return load_classifier(source, option=option, task=task)
-    wanted = _wanted_pooling(source, config, pooling)
-    if pooling is None and wanted == "first" and trained_pooling(source) == "mean":
+    trained = trained_pooling(source)
+    wanted = _wanted_pooling(config, pooling=pooling, trained=trained)
+    if pooling is None and (wanted, trained) == ("first", "mean"):
         say(
             f"reads the first token, as classifiers of {config.model_type} are no better with the mean, which {source} was trained with; "
             "--pooling mean reads that"
@@ -97,14 +98,14 @@ def open_for_task(source: str, *, task: Task, pooling: Pooling | None = None, op
 
 def new_classifiers_pooling(source: str, config: PreTrainedConfig, *, pooling: Pooling | None) -> Pooling:
     """What a new classifier on an encoder reads: as `open_for_task` has it."""
-    wanted = _wanted_pooling(source, config, pooling)
+    wanted = _wanted_pooling(config, pooling=pooling, trained=trained_pooling(source))
     return wanted if _obstacle(config) is None else _own_pooling(config)
 
 
-def _wanted_pooling(source: str, config: PreTrainedConfig, pooling: Pooling | None) -> Pooling:
+def _wanted_pooling(config: PreTrainedConfig, *, pooling: Pooling | None, trained: Pooling | None) -> Pooling:
     if pooling is None and config.model_type in _READ_BY_FIRST:
         return "first"
-    return pooling or trained_pooling(source) or _own_pooling(config)
+    return pooling or trained or _own_pooling(config)
 
 
 def _own_pooling(config: PreTrainedConfig) -> Pooling:

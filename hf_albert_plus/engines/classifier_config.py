@@ -1,6 +1,5 @@
 """What the config of a classifier of texts says: its labels, and how its logits become answers."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from ..tasks.answer_spans import START_AND_END
 from ..tasks.long_texts import CUT, LongTexts
 from ..tasks.tag_schemes import scheme_of_labels
 from ..tasks.task_file import read_long_task
-from .text_answers import LONGEST_ANSWER, QUESTION_ANSWERING, TAGGING, AnswerRule
+from .text_answers import LONGEST_ANSWER, QUESTION_ANSWERING, TAGGING, AnswerRule, is_finite_number
 
 # Of an answer: what a config may say at most.
 MOST_ANSWER_TOKENS = 512
@@ -65,8 +64,7 @@ def span_limits_of(config: Any) -> tuple[int, float | None]:
             got=repr(longest),
             repair=f"use {LONGEST_ANSWER}, or leave it out",
         )
-    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if threshold is not None and not (is_number and math.isfinite(threshold)):
+    if threshold is not None and not is_finite_number(threshold):
         raise InvalidInput(
             "no_answer_threshold of config.json must be a finite number",
             got=repr(threshold),

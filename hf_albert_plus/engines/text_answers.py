@@ -31,6 +31,11 @@ TopK = int | Literal["given"] | None
 Decide = Callable[[numpy.ndarray], numpy.ndarray]
 
 
+def is_finite_number(value: Any) -> bool:
+    """Whether a value is a number, a finite one; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
 class LabelScore(TypedDict):
     """A label with its score, as transformers' pipelines give it; of a regression, the name of a number with its value."""
 
@@ -102,8 +107,7 @@ class AnswerRule:
         Raises:
             InvalidInput: one is asked for of such a model, or what is no finite number.
         """
-        is_number = isinstance(asked, Real) and not isinstance(asked, bool)
-        if asked is not None and not (is_number and math.isfinite(asked)):
+        if asked is not None and not is_finite_number(asked):
             raise InvalidInput("threshold must be a finite number", got=repr(asked), repair="use 0.0, or leave it out")
         if asked is not None and self.no_answer_threshold is None:
             raise InvalidInput(

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerSpan, TextAnswers
-from .answer_kinds import rule_of_questions, threshold_of
+from .answer_kinds import rule_at, threshold_of
 from .json_problems import read_body
 from .plain_routes import ByItself
 from .request_fields import ModelName, Version
@@ -108,7 +108,7 @@ def answer_routes(service: Service) -> list[ByItself]:
     async def answer(request: Request) -> Response:
         asked = read_body(AnswerRequest, await request.body(), forms=_FORMS)
         chosen = service.catalogue.find(asked.model, asked.version)
-        threshold = threshold_of(rule_of_questions(chosen), asked.threshold)
+        threshold = threshold_of(rule_at("/answer", chosen), asked.threshold)
         answers = await service.answer(asked.questions(), chosen, truncate=asked.truncate)
         return predicted(answers_of(answers, threshold), chosen)
 

@@ -20,40 +20,16 @@ _NOT_GIVEN = {
 }
 
 
-def rule_of_texts(chosen: ChosenModel) -> AnswerRule:
-    """How a model's logits become the labels of texts.
+def rule_at(route: str, chosen: ChosenModel) -> AnswerRule:
+    """How a model's logits become what a route of labels, tags or spans gives.
 
     Raises:
-        Unusable: it gives them none.
+        Unusable: the model does not answer there.
     """
     facts = chosen.model.facts
-    if isinstance(facts, ClassifierFacts) and not facts.rule.has_logits_of_tokens:
+    if isinstance(facts, ClassifierFacts) and _route_of(facts) == route:
         return facts.rule
-    raise _elsewhere(chosen, asked="/classify")
-
-
-def rule_of_words(chosen: ChosenModel) -> AnswerRule:
-    """How a model's logits become the tags of words.
-
-    Raises:
-        Unusable: it gives them none.
-    """
-    facts = chosen.model.facts
-    if isinstance(facts, ClassifierFacts) and facts.rule.is_by_token:
-        return facts.rule
-    raise _elsewhere(chosen, asked="/tag")
-
-
-def rule_of_questions(chosen: ChosenModel) -> AnswerRule:
-    """How a model's logits become spans of questions' contexts.
-
-    Raises:
-        Unusable: it answers no questions.
-    """
-    facts = chosen.model.facts
-    if isinstance(facts, ClassifierFacts) and facts.rule.has_spans:
-        return facts.rule
-    raise _elsewhere(chosen, asked="/answer")
+    raise _elsewhere(chosen, asked=route)
 
 
 def threshold_of(rule: AnswerRule, asked: float | None) -> float | None:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
-from .answer_kinds import rule_of_texts
+from .answer_kinds import rule_at
 from .json_problems import read_body
 from .plain_routes import ByItself
 from .request_fields import ModelName, Truncate, Version
@@ -122,7 +122,7 @@ def classify_routes(service: Service) -> list[ByItself]:
     async def classify(request: Request) -> Response:
         asked = read_body(ClassifyRequest, await request.body())
         chosen = service.catalogue.find(asked.model, asked.version)
-        rule = rule_of_texts(chosen)
+        rule = rule_at("/classify", chosen)
         answers = await service.answer(asked.texts(), chosen, truncate=asked.truncate)
         return predicted(predictions_of(answers, rule, top_k=asked.top_k), chosen)
 

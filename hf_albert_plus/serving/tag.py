@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..engines.text_answers import AnswerRule, TextAnswers
 from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_of
 from ..tasks.word_pieces import Span, joined
-from .answer_kinds import rule_of_words
+from .answer_kinds import rule_at
 from .json_problems import read_body
 from .plain_routes import ByItself
 from .request_fields import ModelName, Truncate, Version
@@ -79,7 +79,7 @@ def tag_routes(service: Service) -> list[ByItself]:
     async def tag(request: Request) -> Response:
         asked = read_body(TagRequest, await request.body(), forms=_FORMS)
         chosen = service.catalogue.find(asked.model, asked.version)
-        rule = rule_of_words(chosen)
+        rule = rule_at("/tag", chosen)
         texts = asked.texts()
         answers = await service.answer([text for text, _ in texts], chosen, truncate=asked.truncate)
         return predicted(tags_of(texts, answers, rule), chosen)

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput, first_line, shown
+from ..errors import InvalidInput, shown
 from .column_roles import Columns
 from .data_settings import DataSettings
 from .labels import FoundLabels
 from .most_likely import json_value
+from .row_texts import check_utf8
 from .squad_json import ANSWERS, CONTEXT, QUESTION
 from .task import Task
 
@@ -89,12 +90,7 @@ def read_passages(table: "pyarrow.Table", name: str, *, where: str) -> list[str]
             raise InvalidInput(
                 f"column {name!r} must have a text in every row", got=f"{shown(value)} in row {place} of {where}", repair="fill it in, or drop the row"
             )  # fmt: skip
-    try:
-        "\n".join(values).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"column {name!r} must hold characters that UTF-8 has", got=f"{first_line(error)} in {where}", repair="write those rows again"
-        ) from None  # fmt: skip
+    check_utf8(values, name, where=where)
     return values
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput, first_line, shown, suggest
+from ..errors import InvalidInput, shown, suggest
 from ..records.files import check_input_file, file_sha256
 from ..records.record import Parent
 from .answer_spans import hides_answers, read_answers, read_passages
@@ -17,7 +17,7 @@ from .division import split_off
 from .glue import TASKS
 from .labels import read_labels, unlabelled
 from .roles_and_labels import find_roles_and_labels
-from .row_texts import texts_of, with_task_column
+from .row_texts import check_utf8, texts_of, with_task_column
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .split_names import by_split_column
 from .tables import TEXT_SUFFIX, all_files, read_files, read_lines, split_sources
@@ -363,12 +363,7 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
         raise InvalidInput(
             f"column {name!r} must hold text", got=f"{shown(values[0])} in {where}", repair="choose another --text-column, or write that column as strings"
         )  # fmt: skip
-    try:
-        "\n".join(values).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"column {name!r} must hold characters that UTF-8 has", got=f"{first_line(error)} in {where}", repair="write those rows again"
-        ) from None  # fmt: skip
+    check_utf8(values, name, where=where)
     return values
 
 

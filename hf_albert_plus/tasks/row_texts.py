@@ -1,7 +1,9 @@
 """The texts of a task's rows, and the column that they stand in."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..errors import InvalidInput, first_line
 from .column_roles import is_list, is_text
 from .task import Task
 
@@ -19,6 +21,20 @@ def texts_of(rows: "Dataset", task: Task) -> list[tuple[str, ...]]:
     if task.has_tags:
         return [(" ".join(words),) for words in columns[0]]
     return list(zip(*columns, strict=True))
+
+
+def check_utf8(texts: Iterable[str], name: str, *, where: str) -> None:
+    """Refuses a column of texts with characters that UTF-8 lacks: halves of surrogate pairs.
+
+    Raises:
+        InvalidInput: such a character.
+    """
+    try:
+        "\n".join(texts).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"column {name!r} must hold characters that UTF-8 has", got=f"{first_line(error)} in {where}", repair="write those rows again"
+        ) from None  # fmt: skip
 
 
 def with_task_column(table: "pyarrow.Table", task: Task) -> "pyarrow.Table":

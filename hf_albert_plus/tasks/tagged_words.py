@@ -4,10 +4,11 @@ from collections import Counter
 from operator import eq
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput, first_line, shown
+from ..errors import InvalidInput, shown
 from .column_roles import Columns, holds_words, is_list, is_text
 from .joined_labels import list_in
 from .labels import FoundLabels, check_known, label_name
+from .row_texts import check_utf8
 from .tag_schemes import OUTSIDE, check_scheme, find_scheme
 from .task import Task
 
@@ -126,12 +127,7 @@ def read_words(table: "pyarrow.Table", name: str, *, where: str) -> list[list[st
                 repair="drop it and its tag",
             )
         rows.append(words)
-    try:
-        "\n".join(word for words in rows for word in words).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"column {name!r} must hold characters that UTF-8 has", got=f"{first_line(error)} in {where}", repair="write those rows again"
-        ) from None  # fmt: skip
+    check_utf8((word for words in rows for word in words), name, where=where)
     return rows
 
 
