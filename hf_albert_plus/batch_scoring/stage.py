@@ -63,10 +63,11 @@ def take_up(plan: Plan, folder: Path, *, old: Plan | None, tell: Callable[[str],
         The parts that are missing.
     """
     output = folder.parent
-    for directory in (output, folder):
-        take_directory(directory, option="--output")
+    take_directory(output, option="--output")
     if old is None or old.sources != plan.sources:
+        # Before anything else is there: a run that was killed is known by its plan.
         plan.write(output / PLAN)
+    take_directory(folder, option="--output")
     if old is not None:
         for source in set(plan.sources) - set(old.sources):
             tell(f"{source.path} has changed: it is scored anew")

@@ -354,6 +354,19 @@ def test_a_stopped_run_goes_on_with_what_is_missing(run, tmp_path):
     assert run("in.txt", keep=("text=same",), part_rows=10).reused
 
 
+def test_a_run_that_is_killed_before_it_has_a_plan_can_be_given_again(run, tmp_path, monkeypatch):
+    write(tmp_path / "in.txt", TEXTS)
+
+    def killed(plan, path):
+        path.with_name(f".{path.name}.tmp").write_text("half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(stage.Plan, "write", killed)
+        run("in.txt")
+    assert run("in.txt").result["rows"] == len(TEXTS)
+
+
 def test_a_changed_file_is_scored_anew_and_no_other(run, tmp_path, capsys):
     write(tmp_path / "a.txt", TEXTS[:9])
     write(tmp_path / "b.txt", TEXTS[9:14])

@@ -1,5 +1,6 @@
 """A real server, in one process, in several, and on Ray Serve: started, loaded, hurt, upgraded and stopped while clients go on asking."""
 
+import contextlib
 import http.client
 import json
 import shlex
@@ -193,14 +194,17 @@ def test_a_broken_version_stays_out_and_says_why(server, models, exported_dir):
     shutil.rmtree(models / "film" / "99")
 
 
-def ask(server, method, path, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+@contextlib.contextmanager
+def asking(server, method, path, body=None):
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
-    connection.request(method, path, json.dumps(body), headers)
-    answer = connection.getresponse()
-    content = json.loads(answer.read())
-    connection.close()
-    return answer.status, content
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+        connection.request(method, path, json.dumps(body), headers)
+        yield connection.getresponse()
+
+
+def ask(server, method, path, body=None):
+    with asking(server, method, path, body) as answer:
+        return answer.status, json.loads(answer.read())
 
 
 def test_told_to_stop_it_answers_what_it_took(server, mode):
@@ -209,12 +213,8 @@ def test_told_to_stop_it_answers_what_it_took(server, mode):
     def ask_on():
         """Until told that it stops: whoever is told so goes elsewhere."""
         while not statuses.count(503):
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-            body = json.dumps({"inputs": TEXTS})
-            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
-            connection.request("POST", "/classify", body, headers)
-            statuses.append(connection.getresponse().status)
-            connection.close()
+            with asking(server, "POST", "/classify", {"inputs": TEXTS}) as answer:
+                statuses.append(answer.status)
 
     clients = [threading.Thread(target=ask_on) for _ in range(3)]
     for client in clients:

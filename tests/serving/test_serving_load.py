@@ -29,12 +29,10 @@ def running(exported_dir):
 
 def asked(port, body, **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("POST", "/classify", body, {"Content-Type": "application/json", **named})
-    answer = connection.getresponse()
-    content = json.loads(answer.read())
-    connection.close()
-    return answer.status, content
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("POST", "/classify", body, {"Content-Type": "application/json", **named})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
 
 
 def test_a_thousand_idle_connections_hold_up_nobody(running):

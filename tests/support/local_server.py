@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import uvicorn
 
@@ -33,13 +33,12 @@ class Running:
 
     def ask(self, method, path, body=None, **headers):
         """Status, headers and content, JSON where it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, content, {"Content-Type": "application/json", **named})
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            connection.request(method, path, content, {"Content-Type": "application/json", **named})
+            answer = connection.getresponse()
+            data = answer.read()
         is_json = answer.getheader("content-type", "").startswith("application/json")
         return answer.status, dict(answer.getheaders()), json.loads(data) if is_json else data
 
