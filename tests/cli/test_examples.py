@@ -16,6 +16,7 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.cli.servers import TOKEN
+from hf_albert_plus.distillation.methods import get_method
 from hf_albert_plus.records.record import read_record
 from tests.support.corpora import as_text, make_text
 from tests.support.pretraining import CONFIG
@@ -331,6 +332,27 @@ def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
     for found in calls["report"]:
         assert str(found["scores"][0].parent) in {str(each["out"]) for each in calls["eval"]}
         assert str(found["bench"].parent) in {str(each["out"]) for each in calls["bench"]}
+
+
+def test_the_study_of_methods_gives_each_the_same_passes(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEEDS", "1 2")
+    calls = {}
+    for verb, found in calls_of("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path):
+        calls.setdefault(verb, []).append(found)
+    assert {verb: len(found) for verb, found in calls.items()} == {"finetune": 2, "convert": 2, "distill": 32, "eval": 2}
+    for scored, tuned, cut, passes in zip(calls["eval"], calls["finetune"], calls["convert"], (6, 2), strict=True):
+        rows = {f"teacher={tuned['out']}"}
+        assert cut["source"] == str(tuned["out"])
+        for found in (each for each in calls["distill"] if each["task"] == scored["task"]):
+            method = get_method(found["method"])
+            given = dict(setting.split("=") for setting in found["set_"])
+            assert given.keys() <= set(method.defaults)
+            phases = given.values() if given else [found["epochs"]]
+            assert sum(map(float, phases)) == passes
+            assert (found["student"], str(found["teacher"])) == (str(cut["out"]), str(tuned["out"]))
+            rows.add(f"{found['method']}={found['out']}")
+        assert set(scored["targets"]) == rows
+        assert len(rows) == 17
 
 
 def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
