@@ -339,7 +339,12 @@ def test_the_study_of_methods_gives_each_the_same_passes(tmp_path, monkeypatch):
     calls = {}
     for verb, found in calls_of("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path):
         calls.setdefault(verb, []).append(found)
-    assert {verb: len(found) for verb, found in calls.items()} == {"finetune": 2, "convert": 2, "distill": 32, "eval": 2}
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "finetune": 2,
+        "convert": 2,
+        "distill": 32,
+        "eval": 2,
+    }
     for scored, tuned, cut, passes in zip(calls["eval"], calls["finetune"], calls["convert"], (6, 2), strict=True):
         rows = {f"teacher={tuned['out']}"}
         assert cut["source"] == str(tuned["out"])
