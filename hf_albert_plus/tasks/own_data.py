@@ -19,8 +19,9 @@ from .labels import read_labels, unlabelled
 from .roles_and_labels import find_roles_and_labels
 from .row_texts import check_utf8, texts_of, with_task_column
 from .soft_labels import SOFT_LABELS, read_soft_labels
+from .split_files import all_files, split_sources
 from .split_names import by_split_column
-from .tables import TEXT_SUFFIX, all_files, read_files, read_lines, split_sources
+from .tables import TEXT_SUFFIX, read_files, read_lines
 from .tagged_words import read_tags, read_words
 from .task import HeldOut, Task, measures_of
 from .text_files import bare

@@ -12,6 +12,7 @@ _NAMES = {
     "validation": (("validation", "valid", "dev", "val"), ("eval",)),
     "test": (("test",),),
 }
+ALL_NAMES = tuple(name for rows in _NAMES.values() for names in rows for name in names)
 _COLUMNS = ("split", "partition", "set")
 
 

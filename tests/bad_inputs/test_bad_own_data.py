@@ -137,6 +137,7 @@ def test_a_validation_label_that_the_training_rows_do_not_have(tmp_path):
     [
         ((), "must have files called train, .* got .* with nothing"),
         (("one.csv", "two.csv"), "must have files called train, .* with one.csv, two.csv; rename them"),
+        (("a-train.csv", "b-train.csv"), "must have files called train, .* with a-train.csv, b-train.csv; rename them"),
         (("train.csv", "train.jsonl"), "must be of one kind of file, got train.csv, train.jsonl"),
         (("validation.csv",), "data must have training rows, got validation"),
     ],

@@ -13,8 +13,8 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.csv_files import read_csv
 from hf_albert_plus.tasks.dataset_tables import read_parquet
 from hf_albert_plus.tasks.own_data import find_task, in_words, own_splits
+from hf_albert_plus.tasks.split_files import split_sources
 from hf_albert_plus.tasks.splits import load_split
-from hf_albert_plus.tasks.tables import split_sources
 
 COLOURS = ["red", "green", "blue"]
 FEATURES = Features(
@@ -148,6 +148,16 @@ def test_a_column_that_says_no_splits_is_one_of_the_others(tmp_path, values):
         (("train.csv", "eval.csv"), {"train": ["train.csv"], "validation": ["eval.csv"]}),
         (("train.csv", "dev.csv", "eval.csv"), {"train": ["train.csv"], "validation": ["dev.csv"]}),
         (("train.json", "dev.json", "more.json"), {"train": ["train.json"], "validation": ["dev.json"]}),
+        (
+            ("My_train.csv", "My_dev.csv", "My_test.csv", "labels.csv"),
+            {"train": ["My_train.csv"], "validation": ["My_dev.csv"], "test": ["My_test.csv"]},
+        ),
+        (
+            ("a-train-00000-of-00001.parquet", "a-test-00000-of-00001.parquet"),
+            {"train": ["a-train-00000-of-00001.parquet"], "test": ["a-test-00000-of-00001.parquet"]},
+        ),
+        (("train.csv", "old-train.csv"), {"train": ["train.csv"]}),
+        (("my-test.csv",), {"train": ["my-test.csv"]}),
         (
             ("train-00000-of-00002-a09b74b3ef9c3b56.parquet", "train-00001-of-00002-0c7b1b0b0e3b7a11.parquet"),
             {
