@@ -20,6 +20,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.attention import fuse_attention
 from hf_albert_plus.export.graph.first_token import keep_first_token
 from hf_albert_plus.export.graph.masks import narrow_mask
+from hf_albert_plus.export.graph.ordered_sums import add_in_order
 from hf_albert_plus.export.graph.rewrites import (
     clear_metadata,
     deduplicate_initializers,
@@ -96,10 +97,11 @@ def trace_graph(model: PreTrainedModel) -> onnx_ir.Model:
 
 
 def tidy(graph_model: onnx_ir.Model, names: Sequence[str]) -> None:
-    """Cleans a traced graph: its axes named, each weight stored once, directly below its products."""
+    """Cleans a traced graph: its axes named, each weight stored once, directly below its products, sums over tokens in one order."""
     name_axes(graph_model, names)
     split_gemm(graph_model)
     fold_weight_transposes(graph_model)
+    add_in_order(graph_model)
     deduplicate_initializers(graph_model)
     name_products(graph_model)
     clear_metadata(graph_model)
