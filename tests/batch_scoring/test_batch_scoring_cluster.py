@@ -16,12 +16,13 @@ from transformers import AutoTokenizer
 
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.text_encoder import TextEncoder
+from tests.support.processes import kill_all
 from tests.support.ray_clusters import LOOPBACK, starting_cluster
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("ray.data")
-ROWS, PART = 1200, 20
+ROWS, PART = 6000, 20
 PARTS = ROWS // PART
 
 
@@ -53,12 +54,7 @@ def killed():
     processes = []
     yield processes.append
     for process in processes:
-        if process.poll() is None:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        kill_all(process)
 
 
 def parts_of(directory, name="scores"):

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import pytest
 
 from tests.support.benches import shortened_benches
 from tests.support.command_line import invoke
+from tests.support.processes import running
 
 VERBS = [
     "demo",
@@ -171,14 +171,13 @@ def finished(run_arguments, tmp_path_factory):
     """A run that is killed while it trains its second student, and run again."""
     out = tmp_path_factory.mktemp("run") / "out"
     command = [sys.executable, "-m", "hf_albert_plus", *map(str, run_arguments), "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 200
     half_done = out / "trained" / "student-stsb.partial"
-    while not half_done.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert half_done.exists()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with running(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 600
+        while not half_done.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert half_done.exists()
+        process.kill()
     assert not (out / "report").exists()
     before = {path: path.stat().st_mtime_ns for path in (out / "trained" / "student-sst2").rglob("*")}
     with shortened_benches():

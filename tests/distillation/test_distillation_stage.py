@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.training.row_order import LengthGrouped
 from hf_albert_plus.training.settings import TrainSettings
 from tests.support.command_line import invoke
+from tests.support.processes import running
 from tests.support.small_models import SMALL, pair_inputs, small_config
 
 QUICK = TrainSettings(epochs=1, batch_size=16, learning_rate=1e-3, max_length=32, precision="fp32")
@@ -177,14 +177,17 @@ main()
 """
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     start = [sys.executable, "-c", program]
-    process = subprocess.Popen([*start, *words(tmp_path / "killed")], stderr=subprocess.DEVNULL, env=environment)
     checkpoints = tmp_path / "killed.partial" / "checkpoints"
-    # In its second epoch, which has 24 steps.
-    while not list(checkpoints.glob("1-words/checkpoint-3?/complete")):
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+
+    def steps():
+        return [int(path.parent.name[11:]) for path in checkpoints.glob("1-words/checkpoint-*/complete")]
+
+    with running([*start, *words(tmp_path / "killed")], stderr=subprocess.DEVNULL, env=environment) as process:
+        # In its second epoch: each has 24 steps.
+        while max(steps(), default=0) <= 24:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+        process.kill()
     assert (checkpoints / "0-layer-1.json").is_file()
     invoke(*words(tmp_path / "whole"))
     invoke(*words(tmp_path / "killed"))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from hf_albert_plus.eval.measured_documents import read_latency
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForPreTraining
 from hf_albert_plus.records.outputs import OutputLock
 from tests.support.command_line import invoke
+from tests.support.processes import running
 from tests.support.small_models import SMALL as SMALL_MODEL
 
 ROOT = Path(__file__).parents[2]
@@ -247,24 +247,24 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def bare(*words, **options):
     command = [sys.executable, "-c", _BARE, str(ROOT / "examples" / "bench_gpu.py"), *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)  # fmt: skip
+    return running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_bare_machine_runs_all_of_it_and_goes_on_after_a_kill(tmp_path):
     words = ["--out", tmp_path / "out", "--device", "cpu", "--small"]
-    first = bare(*words)
-    while not (tmp_path / "out" / "inference.json").exists():
-        assert first.poll() is None, first.communicate()
-        time.sleep(0.05)
-    os.kill(first.pid, signal.SIGKILL)
-    first.communicate()
+    with bare(*words) as first:
+        while not (tmp_path / "out" / "inference.json").exists():
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.05)
+        first.kill()
+        first.communicate()
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
     assert "attention.json" in kept
     assert "gpu.json" not in kept
-    again = bare(*words)
-    printed, said = again.communicate()
+    with bare(*words) as again:
+        printed, said = again.communicate()
     assert again.returncode == 0, said
     assert {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in kept} == kept
     content = json.loads((tmp_path / "out" / "gpu.json").read_text())

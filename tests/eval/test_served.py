@@ -1,5 +1,6 @@
 """The bench of a server: its load generator against a server whose pace is known, and its ratio against one in this process."""
 
+import contextlib
 import http.server
 import socket
 import threading
@@ -58,18 +59,29 @@ def test_replies_keep_the_order_of_their_requests(slow_port):
 
 
 def test_connections_that_were_closed_for_being_idle_are_opened_again():
+    closed = []
+
     class Impatient(Slow):
         timeout = 2 * PACE_S
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Impatient)
-    threading.Thread(target=server.serve_forever).start()
-    clients = Clients("127.0.0.1", server.server_address[1], count=2)
-    time.sleep(6 * PACE_S)
-    replies = clients.open_loop([b"0", b"1", b"2", b"3"], [0.0, 0.0, 10 * PACE_S, 10 * PACE_S])
-    assert [reply.json() for reply in replies] == [0, 1, 2, 3]
-    clients.close()
-    server.shutdown()
-    server.server_close()
+    class Server(http.server.ThreadingHTTPServer):
+        def shutdown_request(self, request):
+            super().shutdown_request(request)
+            closed.append(request)
+
+    server = Server(("127.0.0.1", 0), Impatient)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.server_close)
+        stack.callback(server.shutdown)
+        clients = Clients("127.0.0.1", server.server_address[1], count=2)
+        stack.callback(clients.close)
+        limit = time.monotonic() + 30
+        while len(closed) < 2:
+            assert time.monotonic() < limit
+            time.sleep(PACE_S)
+        replies = clients.open_loop([b"0", b"1", b"2", b"3"], [0.0, 0.0, 10 * PACE_S, 10 * PACE_S])
+        assert [reply.json() for reply in replies] == [0, 1, 2, 3]
 
 
 def test_an_open_loop_counts_the_wait_of_requests_that_are_sent_late(slow_port):

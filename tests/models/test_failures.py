@@ -14,6 +14,7 @@ import pytest
 
 from hf_albert_plus.cli.failures import as_known, run_command
 from hf_albert_plus.errors import InvalidInput, StageConflict
+from tests.support.processes import running
 
 
 def ended(error, monkeypatch, capsys):
@@ -91,16 +92,16 @@ def test_other_errors_are_not_taken_for_a_users():
 def test_ctrl_c_ends_with_130_and_a_line(tmp_path, moment):
     """A run in the shell: it is interrupted as soon as it has opened its first library, or begun to write."""
     command = [Path(sys.executable).parent / "albert-plus", "demo", "--out", tmp_path / "out"]
-    process = subprocess.Popen(
+    with running(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's jobs in the background ignore it
-    )  # fmt: skip
-    mapped = Path(f"/proc/{process.pid}/maps")
-    while not ("libtorch" in mapped.read_text() if moment == "opening libraries" else (tmp_path / "out").exists()):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    printed, said = process.communicate(timeout=60)
+    ) as process:  # fmt: skip
+        mapped = Path(f"/proc/{process.pid}/maps")
+        while not ("libtorch" in mapped.read_text() if moment == "opening libraries" else (tmp_path / "out").exists()):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=240)
     assert process.returncode == 130
     assert printed == ""
     assert said.splitlines()[-1].startswith("stopped")

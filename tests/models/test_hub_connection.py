@@ -51,11 +51,13 @@ def test_a_mistyped_path_is_told_within_seconds(kind, request, monkeypatch):
         InvalidInput, match=r"--model must be .*, got 'nowhere' \(no such path, and .*\); check the path"
     ):
         check_model("nowhere", option="--model")
-    assert time.monotonic() - started < 3
-    again = time.monotonic()
+    # The libraries' own tries last half a minute.
+    assert time.monotonic() - started < 15
+    asked = []
+    monkeypatch.setattr(hub_connection, "_ask", lambda *page: asked.append(page))
     with pytest.raises(InvalidInput, match=r"--data must be .*, got 'user/data' \(no such path"):
         check_data("user/data")
-    assert time.monotonic() - again < 0.5
+    assert asked == []
 
 
 def test_what_is_no_id_is_told_without_a_look(silent, monkeypatch):

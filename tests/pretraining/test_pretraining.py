@@ -28,6 +28,7 @@ from tests.support.command_line import invoke
 from tests.support.corpora import as_text, built_corpus, make_text
 from tests.support.event_files import curves_in
 from tests.support.pretraining import CONFIG, SETTINGS, WIDTH, words
+from tests.support.processes import running
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +126,17 @@ sys.argv = ["albert-plus", *sys.argv[1:]]
 main()
 """
     command = [sys.executable, "-c", program, *map(str, words(corpus, tmp_path / "killed"))]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     epoch = len(PackedRows(load_from_disk(str(corpus))["train"], width=WIDTH)) // 8
     checkpoints = tmp_path / "killed.partial" / "checkpoints"
 
     def reached():
         return [path for path in checkpoints.glob("checkpoint-*/complete") if int(path.parent.name[11:]) > epoch + 3]
 
-    while not reached():
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
+    with running(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
+        while not reached():
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.005)
+        process.kill()
     invoke(*words(corpus, tmp_path / "whole"))
     invoke(*words(corpus, tmp_path / "killed"))
     whole, killed = (read_record(tmp_path / name).result for name in ("whole", "killed"))

@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 import yaml
@@ -16,6 +15,7 @@ from safetensors.torch import load_file
 from hf_albert_plus.records.record import read_record
 from tests.support.command_line import invoke
 from tests.support.pretraining import words
+from tests.support.processes import running
 
 pytestmark = pytest.mark.slow
 
@@ -102,14 +102,10 @@ def test_shards_of_weights_do_what_one_process_does_killed_and_resumed(corpus, o
     launch = ("-m", "accelerate.commands.launch", "--config_file", str(EXAMPLES / "accelerate" / "fsdp.yaml"),
               "--num_processes", "2", "--main_process_port", "0")  # fmt: skip
     command = [sys.executable, *launch, str(script), *map(str, words(corpus, out, *PLAIN))]
-    killed = subprocess.Popen(command, env=ONE_THREAD, stderr=subprocess.DEVNULL)
-    while not list(tmp_path.glob("two.partial/checkpoints/checkpoint-*/complete")):
-        assert killed.poll() is None, "it ended before it could be killed"
-        time.sleep(0.02)
-    launcher = psutil.Process(killed.pid)
-    for process in (launcher, *launcher.children(recursive=True)):
-        process.kill()
-    killed.wait()
+    with running(command, env=ONE_THREAD, stderr=subprocess.DEVNULL) as launcher:
+        while not list(tmp_path.glob("two.partial/checkpoints/checkpoint-*/complete")):
+            assert launcher.poll() is None, "it ended before it could be killed"
+            time.sleep(0.02)
     again = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, timeout=250)
     assert again.returncode == 0, again.stderr[-3000:]
     assert read_record(out).result["resumed_at_step"] >= 10

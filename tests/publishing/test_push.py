@@ -15,6 +15,7 @@ from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.reporting.pushed_card import card_to_push
 from tests.support.command_line import invoke
 from tests.support.local_hub import LocalHub
+from tests.support.processes import running
 
 REPO = "user/student"
 CLI = [sys.executable, "-m", "hf_albert_plus"]
@@ -137,17 +138,15 @@ def test_a_killed_push_leaves_no_half_model_and_goes_on(hub, small, tmp_path):
     for number in range(3):
         (small / "onnx" / f"model_{number}.onnx").write_bytes(b"graph" * (number + 1))
     hub.uploads_left = 1
-    running = subprocess.Popen(
-        [sys.executable, "-c", SEND, small, REPO, ""], env={**os.environ, **hub.environment(tmp_path / "home")},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    limit = time.monotonic() + 120
-    while sum(method == "PUT" for method, _ in hub.requests) < 2 or not hub.objects:
-        assert running.poll() is None
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-    running.kill()
-    running.wait()
+    environment = {**os.environ, **hub.environment(tmp_path / "home")}
+    command = [sys.executable, "-c", SEND, small, REPO, ""]
+    with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as pushing:
+        limit = time.monotonic() + 120
+        while sum(method == "PUT" for method, _ in hub.requests) < 4 or not hub.objects:
+            assert pushing.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        pushing.kill()
     assert hub.repos == {REPO: {}}
     (stored,) = hub.objects
     hub.uploads_left = None

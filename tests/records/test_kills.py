@@ -99,11 +99,13 @@ def test_a_run_that_is_killed_and_damaged_makes_what_a_whole_one_makes(stage, ru
     expected, kills, damaged, number = came_out(whole), 0, [], 0
     while kills < KILLS[stage]:
         number += 1
-        out = tmp_path / f"killed-{number}"
+        out, told = tmp_path / f"killed-{number}", []
         for _ in range(PATIENCE):
-            if runs(stage, out, kill_after=random.uniform(0.1, 1) * seconds)["status"] == 0:
+            kill_after = random.uniform(0.1, 1) * seconds
+            if runs(stage, out, kill_after=kill_after)["status"] == 0:
                 break
             kills += 1
+            told.append(f"killed after {kill_after:.3f} of {seconds:.3f} s")
             # A directory with its final name is whole; that of a run over files, once it has its record.
             if out.exists() and (stage not in PARTS or (out / "record.json").exists()):
                 read_record(out)
@@ -112,8 +114,9 @@ def test_a_run_that_is_killed_and_damaged_makes_what_a_whole_one_makes(stage, ru
                 chosen = random.choice(files)
                 damage(chosen, random)
                 damaged.append(chosen.name)
+                told.append(f"damaged {chosen.relative_to(tmp_path)}")
         runs(stage, out)
-        assert came_out(out) == expected
+        assert came_out(out) == expected, "; ".join(told)
         assert not out.with_name(f"{out.name}.partial").exists()
     with capsys.disabled():
         print(f"\n{stage}: {seconds:.1f} s, {kills} kills of {number} runs, damaged: {', '.join(damaged) or 'nothing'}")

@@ -1,8 +1,6 @@
 """Stages: whole or absent, reused only while unchanged, resumed after kill -9."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +17,7 @@ from hf_albert_plus.records.stage import discard, run_stage
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.settings import TrainSettings
+from tests.support.processes import running
 
 
 def _stage(output: Path, *, settings=None, calls=None, parents=None):
@@ -245,14 +244,14 @@ def test_training_killed_midway_resumes_to_the_same_weights(tmp_path, encoder_di
         return [sys.executable, "-c", _TRAIN, str(encoder_dir), str(data_dir), str(out), str(pause)]
 
     killed = tmp_path / "killed"
-    process = subprocess.Popen(command(killed, 0.1), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     checkpoints = tmp_path / "killed.partial" / "checkpoints"
-    deadline = time.monotonic() + 240
-    # In its second epoch, whose order of batches the resumed process has to draw again: an epoch has 12 steps.
-    while not any(_step(path) > 12 for path in checkpoints.glob("*/complete")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with running(command(killed, 0.1), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 600
+        # In its second epoch, whose order of batches the resumed process has to draw again: an epoch has 12 steps.
+        while not any(_step(path) > 12 for path in checkpoints.glob("*/complete")) and time.monotonic() < deadline:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.02)
+        process.kill()
     assert not killed.exists()
     newest = max(checkpoints.glob("*/complete"), key=_step).parent
     assert _step(newest / "complete") > 12

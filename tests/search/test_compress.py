@@ -37,7 +37,7 @@ QUICK = ("--epochs", "0.4", "--max-length", "32", "--precision", "fp32")
 
 
 def settings(**given):
-    return CompressSettings(**{"epochs": 0.4, "max_length": 32, "precision": "fp32", "time_budget": 600.0, **given})
+    return CompressSettings(**{"epochs": 0.4, "max_length": 32, "precision": "fp32", "time_budget": 1e6, **given})
 
 
 def run(teacher, data, out, **given):
@@ -45,7 +45,7 @@ def run(teacher, data, out, **given):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 1)
     out = tmp_path / "out"
@@ -88,7 +88,7 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
     """In a file that has no room for all of the vocabulary, from more texts than the task's."""
     out, texts = tmp_path / "out", tmp_path / "more.txt"
@@ -149,7 +149,7 @@ def wait_for(process, words):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_search_that_is_stopped(how, teachers, data_dir, tmp_path):
     """By kill -9 it goes on where it was; by Ctrl-C it ends with the best until then."""

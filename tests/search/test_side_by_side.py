@@ -21,7 +21,7 @@ class Meeting:
 
     def __call__(self, name: str) -> None:
         (self.folder / f"{name}.here").write_text(str(os.getpid()))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while len(list(self.folder.glob("*.here"))) < self.expected:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -31,12 +31,14 @@ class Meeting:
 
 
 def test_all_at_the_same_time(tmp_path, capsys):
+    started = time.perf_counter()
     took = run_side_by_side(Meeting(tmp_path, 3), ["a", "wrong", "c"], jobs=3)
+    whole = time.perf_counter() - started
     assert sorted(path.name for path in tmp_path.iterdir() if not path.suffix) == ["a", "c"]
     processes = {path.read_text() for path in tmp_path.glob("*.here")}
     assert len(processes) == 3
     assert str(os.getpid()) not in processes
-    assert 0 < took < 60
+    assert 0 < took <= whole
 
 
 def test_no_more_at_once_than_asked(tmp_path):
@@ -63,6 +65,6 @@ def test_on_a_cluster(tmp_path):
         command = [sys.executable, "-c", _ON_A_CLUSTER, str(tmp_path), address]
         root = Path(__file__).parents[2]
         environment = {**LOOPBACK, "PYTHONPATH": str(root)}
-        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in tmp_path.iterdir() if not path.suffix) == ["a", "b"]

@@ -10,13 +10,13 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 
 import pytest
 
 from tests.support.local_server import servers
+from tests.support.processes import running as running_process
 
 IDLE = 1000
 
@@ -106,63 +106,67 @@ def test_a_request_of_many_texts_and_one_of_one_are_answered_together(running):
         assert len(long.result()[1]["predictions"]) == 1000
 
 
+@contextlib.contextmanager
 def started(directory, *options, log):
-    """A server as a process that writes its log to a file, and its port."""
+    """A server as a process that writes its log to a file, and its port; it is gone at the end of the block."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
     words = [sys.executable, "-m", "hf_albert_plus", "serve", f"{directory}:onnx", "--port", str(port), *options]
-    process = subprocess.Popen(words, stdout=log, stderr=log)
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit and process.poll() is None:
-        try:
-            if asked(port, b'{"inputs": "no"}')[0] == 200:
-                return process, port
-        except OSError:
+    with running_process(words, stdout=log, stderr=log) as process:
+        limit, status = time.monotonic() + 240, None
+        while status != 200:
+            assert process.poll() is None, "it ended before it answered"
+            assert time.monotonic() < limit, "it did not start"
             time.sleep(0.1)
-    raise AssertionError("it did not start")
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                status = asked(port, b'{"inputs": "no"}')[0]
+        yield process, port
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_full_disk_for_its_log_stops_no_server(exported_dir, tmp_path):
     shutil.copytree(exported_dir, tmp_path / "film" / "1")
-    with open("/dev/full", "wb") as log:
-        process, port = started(tmp_path, log=log)
-        try:
-            (tmp_path / "film" / "2").mkdir()
-            shutil.copy(exported_dir / "config.json", tmp_path / "film" / "2")
-            time.sleep(5)
-            assert asked(port, b'{"inputs": "no"}')[0] == 200
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
-        finally:
-            process.kill()
+    with open("/dev/full", "wb") as log, started(tmp_path, log=log) as (process, port):
+        (tmp_path / "film" / "2").mkdir()
+        shutil.copy(exported_dir / "config.json", tmp_path / "film" / "2")
+        time.sleep(5)
+        assert asked(port, b'{"inputs": "no"}')[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--processes", "2")], ids=["one process", "two"])
 def test_told_to_stop_while_a_model_is_swapped_it_answers_what_it_took(exported_dir, tmp_path, options):
     shutil.copytree(exported_dir, tmp_path / "film" / "1")
-    with open(tmp_path / "log", "wb") as log:
-        process, port = started(tmp_path, *options, log=log)
-        statuses = []
+    statuses = []
 
-        def ask_on():
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                while True:
-                    statuses.append(asked(port, b'{"inputs": "no"}')[0])
+    def ask_on(port):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while True:
+                statuses.append(asked(port, b'{"inputs": "no"}')[0])
 
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for _ in range(2):
-                pool.submit(ask_on)
-            shutil.copytree(exported_dir, tmp_path / "next")
-            (tmp_path / "next").rename(tmp_path / "film" / "2")
-            shutil.rmtree(tmp_path / "film" / "1")
-            # The directory is looked at every two seconds, and a trial takes one.
-            time.sleep(2.5)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
+    # The server goes first at the end of the block: without it the threads end.
+    with (
+        open(tmp_path / "log", "wb") as log,
+        concurrent.futures.ThreadPoolExecutor(2) as pool,
+        started(tmp_path, *options, log=log) as (process, port),
+    ):
+        for _ in range(2):
+            pool.submit(ask_on, port)
+        shutil.copytree(exported_dir, tmp_path / "next")
+        (tmp_path / "next").rename(tmp_path / "film" / "2")
+        shutil.rmtree(tmp_path / "film" / "1")
+        # The directory is looked at every two seconds, and a trial takes one.
+        time.sleep(2.5)
+        limit = time.monotonic() + 60
+        while 200 not in statuses:
+            assert time.monotonic() < limit, statuses
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 0
     assert set(statuses) <= {200, 503}
     assert 200 in statuses
     assert "Traceback" not in (tmp_path / "log").read_text()

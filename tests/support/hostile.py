@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,25 +65,24 @@ class HostileClient:
 
     def _ask_on(self, seed: str) -> None:
         draw = random.Random(seed)
-        connection = self._connection()
-        while self._takes_one():
-            start, sort = time.monotonic(), draw.random()
-            allowed_s = float(HANG_S)
-            if sort < _GOOD:
-                kind, outcome = self._good(draw, connection)
-            elif sort < _GOOD + 0.4:
-                kind, outcome = self._http(draw)
-            else:
-                given = raw(draw)
-                allowed_s += len(given.pieces) * given.gap_s
-                kind, outcome = given.kind, self._raw(given)
-            took = time.monotonic() - start
-            with self._lock:
-                self.report.counts[kind, outcome] += 1
-                self.report.slowest_s = max(self.report.slowest_s, took)
-                if took > allowed_s:
-                    self.report.wrong.append(f"{kind}: {took:.1f} s")
-        connection.close()
+        with closing(self._connection()) as connection:
+            while self._takes_one():
+                start, sort = time.monotonic(), draw.random()
+                allowed_s = float(HANG_S)
+                if sort < _GOOD:
+                    kind, outcome = self._good(draw, connection)
+                elif sort < _GOOD + 0.4:
+                    kind, outcome = self._http(draw)
+                else:
+                    given = raw(draw)
+                    allowed_s += len(given.pieces) * given.gap_s
+                    kind, outcome = given.kind, self._raw(given)
+                took = time.monotonic() - start
+                with self._lock:
+                    self.report.counts[kind, outcome] += 1
+                    self.report.slowest_s = max(self.report.slowest_s, took)
+                    if took > allowed_s:
+                        self.report.wrong.append(f"{kind}: {took:.1f} s")
 
     def _takes_one(self) -> bool:
         with self._lock:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import psutil
 
+from tests.support.processes import kill_all
+
 # Ray on loopback, which soon sees that a node is gone.
 LOOPBACK = {
     **os.environ,
@@ -43,12 +45,6 @@ def starting_cluster() -> Iterator[Callable[[], tuple[str, psutil.Process]]]:
 
     try:
         yield found
-        process.communicate("", timeout=60)
+        process.communicate("", timeout=240)
     finally:
-        if process.poll() is None:
-            for child in (*psutil.Process(process.pid).children(recursive=True), process):
-                child.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        kill_all(process)

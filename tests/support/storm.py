@@ -14,10 +14,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy
+import psutil
 
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.eval.load.server_process import ServerProcess
@@ -29,9 +31,6 @@ TOKEN = "of-the-storm"
 MODES = {"embedded": (), "processes": ("--processes", "2"), "cluster": ("--cluster", "--replicas", "2")}
 # Of a score: kernels add in another order where a batch is larger.
 TOLERANCE = {"onnx": 1e-4, "onnx-int8": 1e-4}
-
-
-_REPLACED_S = 4
 
 
 @dataclass
@@ -129,22 +128,22 @@ class Storm:
         draw = random.Random(seed)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=80)
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
-        while not self._stopped.is_set():
-            ask = asks(self.texts, draw)
-            start = time.monotonic()
-            try:
-                connection.request(ask.method, ask.path, ask.body, headers)
-                answer = connection.getresponse()
-                problem = self._problem(ask, answer.status, json.loads(answer.read()))
-                self.counts[ask.kind.split()[0] if ask.numbers else ask.kind, answer.status] += 1
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                problem = None if self.may_lose else f"no answer: {error!r}"
-                self.lost += 1
-                connection.close()
-            self.slowest_s = max(self.slowest_s, time.monotonic() - start)
-            if problem:
-                self.wrong.append(f"{ask.kind}: {problem}")
-        connection.close()
+        with closing(connection):
+            while not self._stopped.is_set():
+                ask = asks(self.texts, draw)
+                start = time.monotonic()
+                try:
+                    connection.request(ask.method, ask.path, ask.body, headers)
+                    answer = connection.getresponse()
+                    problem = self._problem(ask, answer.status, json.loads(answer.read()))
+                    self.counts[ask.kind.split()[0] if ask.numbers else ask.kind, answer.status] += 1
+                except (OSError, http.client.HTTPException, ValueError) as error:
+                    problem = None if self.may_lose else f"no answer: {error!r}"
+                    self.lost += 1
+                    connection.close()
+                self.slowest_s = max(self.slowest_s, time.monotonic() - start)
+                if problem:
+                    self.wrong.append(f"{ask.kind}: {problem}")
 
     def _problem(self, ask: Ask, status: int, content: dict) -> str | None:
         if status not in ask.right:
@@ -173,11 +172,11 @@ def hurt(server: ServerProcess, models: Path, *, seconds: float, tell=print) -> 
     (old,) = (int(folder.name) for folder in (models / "film").iterdir())
     for _ in range(2):
         time.sleep(seconds / 4)
-        if running := server.workers("film"):
+        if running := processes_of_model(server):
             os.kill(running[0], signal.SIGKILL)
             tell("killed a process")
             # One that takes requests itself is not replaced at once, and there must be another when the next is killed.
-            time.sleep(_REPLACED_S)
+            wait_for_another(server, killed=running[0], count=len(running))
     time.sleep(seconds / 4)
     shutil.copytree(models / "film" / f"{old}", models / "film" / "partial")
     os.rename(models / "film" / "partial", models / "film" / f"{old + 1}")
@@ -188,16 +187,39 @@ def hurt(server: ServerProcess, models: Path, *, seconds: float, tell=print) -> 
     time.sleep(seconds / 4)
 
 
+def processes_of_model(server: ServerProcess) -> list[int]:
+    """Those that run the model; where they take requests themselves, those that do."""
+    running = server.workers("film")
+    return [pid for pid in running if _listens(pid, server.port)] or running
+
+
+def _listens(pid: int, port: int) -> bool:
+    with suppress(psutil.Error):
+        connections = psutil.Process(pid).net_connections("tcp")
+        return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections)
+    return False
+
+
+def wait_for_another(server: ServerProcess, *, killed: int, count: int) -> None:
+    """Until so many processes run the model again, and the killed one is none of them."""
+    limit = time.monotonic() + 120
+    while killed in (running := processes_of_model(server)) or len(running) < count:
+        assert time.monotonic() < limit, running
+        time.sleep(0.2)
+
+
 def wait_for_versions(server: ServerProcess, *numbers: int) -> None:
-    limit = time.monotonic() + 90
-    found: list[str] = []
+    """Until the server has exactly these; a process that has just been killed gives no answer."""
+    limit, found = time.monotonic() + 90, None
     while found != [str(number) for number in numbers]:
         assert time.monotonic() < limit, found
         time.sleep(0.2)
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        connection.request("GET", "/v2/models/film", headers={"Authorization": f"Bearer {TOKEN}"})
-        found = json.loads(connection.getresponse().read())["versions"]
-        connection.close()
+        try:
+            with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+                connection.request("GET", "/v2/models/film", headers={"Authorization": f"Bearer {TOKEN}"})
+                found = json.loads(connection.getresponse().read())["versions"]
+        except (OSError, http.client.HTTPException) as error:
+            found = error
 
 
 def logits_of(directory: Path, runtime: str, texts: list[str]) -> numpy.ndarray:

@@ -23,6 +23,7 @@ from hf_albert_plus.text.settings import CorpusSettings, TokenizerSettings
 from hf_albert_plus.text.tokenizers import train_tokenizer
 from tests.support.command_line import invoke
 from tests.support.corpora import as_text, make_text
+from tests.support.processes import running
 
 
 @pytest.fixture
@@ -150,13 +151,12 @@ build_corpus(
     settings=CorpusSettings(max_length=32, held_out=0.2), workers=1,
 )
 """
-    killed = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     checkpoints = tmp_path / "killed.partial" / "checkpoints"
-    while len(list(checkpoints.glob("*.json"))) < 3:
-        assert killed.poll() is None
-        time.sleep(0.001)
-    killed.kill()
-    killed.wait()
+    with running([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as killed:
+        while len(list(checkpoints.glob("*.json"))) < 3:
+            assert killed.poll() is None
+            time.sleep(0.001)
+        killed.kill()
     assert not (tmp_path / "killed").exists()
     made = {path.name: path.stat().st_ino for path in checkpoints.glob("train/*.arrow")}
     complete = [f"{path.stem}.arrow" for path in checkpoints.glob("*.json")]
