@@ -109,7 +109,7 @@ def test_a_killed_run_goes_on_elsewhere_where_a_node_is_killed_too(
         process.kill()
     assert len(parts_of(tmp_path)) < PARTS
 
-    answer, _ = again.communicate(timeout=150)
+    answer, _ = again.communicate(timeout=400)
     assert again.returncode == 0, (tmp_path / "log.txt").read_text()
     result = json.loads(answer)["result"]
     assert result["rows"] == ROWS
@@ -134,7 +134,7 @@ def test_a_killed_run_of_vectors_goes_on(begin, killed, texts, vectors_dir, tmp_
     assert there < PARTS
     again = begin(verb="embed", engine=vectors_dir)
     killed(again)
-    answer, _ = again.communicate(timeout=150)
+    answer, _ = again.communicate(timeout=400)
     assert again.returncode == 0, (tmp_path / "log.txt").read_text()
     result = json.loads(answer)["result"]
     assert (result["rows"], result["dimension"]) == (ROWS, 32)
