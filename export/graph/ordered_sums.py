@@ -35,8 +35,9 @@ def add_in_order(model: onnx_ir.Model) -> int:
             if number:
                 each.replace_input_with(0, new[number - 1].outputs[0])
         model.graph.insert_after(node, new)
-        last = new[-1].outputs[0]
-        last.type, last.shape = summed.type, summed.shape
+        last, name = new[-1].outputs[0], summed.name
+        # An output of the graph is known by its name.
+        summed.name, last.name, last.type, last.shape = f"{name}_traced", name, summed.type, summed.shape
         onnx_ir.convenience.replace_all_uses_with(summed, last, replace_graph_outputs=True)
         model.graph.remove(node, safe=True)
         written += 1

@@ -49,6 +49,7 @@ def one_after_the_other(hidden_SH, shares_S1):
 def test_a_sum_is_that_of_a_token_after_the_other_in_every_batch(rows, padding):
     model = onnx_ir.from_proto(graph_of())
     assert add_in_order(model) == 1
+    assert [value.name for value in model.graph.outputs] == ["mean", "weights"]
     ordered = onnx_ir.to_proto(model)
     onnx.checker.check_model(ordered, full_check=True)
     random = numpy.random.default_rng(0)
