@@ -1,6 +1,6 @@
 #!/bin/bash
-# What each method of distillation gives to the same student after the same steps (docs/results/distillation.md): three of the
-# teacher's six layers, each with a block of its own. What is there already is not made again, so it may be stopped and started at will.
+# What each method of distillation gives to the same student after the same steps: three of the teacher's six layers, each with a block of
+# its own. What is there already is not made again, so it may be stopped and started at will.
 # TASKS, SEEDS and METHODS name some of the rows.
 #
 #   TASKS=mrpc SEEDS="1 2 3" examples/methods-study.sh methods nyu-mll/glue sentence-transformers/all-MiniLM-L6-v2

@@ -6,11 +6,10 @@ onnxruntime's kernel reads queries, keys and values as the products leave them, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy
 import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from hf_albert_plus.export.graph.rewrites import only_reader, store
+from hf_albert_plus.export.graph.rewrites import only_reader, store_integers
 
 _OPERATOR_SET, _IR_VERSION = 23, 11
 
@@ -159,7 +158,7 @@ def _spread(model: onnx_ir.Model, mask: onnx_ir.Value, length: onnx_ir.Value, *,
     """A mask with a row for every query, which onnxruntime's `Attention` asks for. A sum with biases of distances has them."""
     if _number(length) == 1 or _producer(mask, "Add") is not None:
         return mask
-    one = store(model, "mask_one", numpy.asarray([1], dtype=numpy.int64))
+    one = store_integers(model, "mask_one", [1])
     target = onnx_ir.node("Concat", [one, one, length, one], attributes={"axis": 0}, name="node_mask_queries")
     spread = onnx_ir.node("Expand", [mask, target.outputs[0]], name="node_mask_of_queries")
     target.outputs[0].name, target.outputs[0].type = "mask_queries", onnx_ir.TensorType(onnx_ir.DataType.INT64)

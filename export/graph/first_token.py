@@ -6,10 +6,9 @@ queries, attention output, feed-forward network and norms of the first one alone
 
 from dataclasses import dataclass
 
-import numpy
 import onnx_ir
 
-from hf_albert_plus.export.graph.rewrites import store
+from hf_albert_plus.export.graph.rewrites import store_integers
 
 _ELEMENTWISE = {
     "Add", "Cast", "Clip", "Div", "Erf", "Gelu", "Identity", "Max", "Min", "Mul", "Neg", "Pow", "Relu", "Sigmoid",
@@ -116,7 +115,7 @@ def _reshape_one_token(model: onnx_ir.Model, node: onnx_ir.Node, axis: int) -> N
     """Gives a Reshape a target with 1 on one axis."""
     target = _input(node, 1).producer()
     assert target is not None
-    dims = [*target.inputs[:axis], _constant(model, "one_token", [1]), *target.inputs[axis + 1 :]]
+    dims = [*target.inputs[:axis], store_integers(model, "one_token", [1]), *target.inputs[axis + 1 :]]
     shape = onnx_ir.node("Concat", dims, attributes={"axis": 0}, name=f"{node.name}_one_token")
     shape.outputs[0].name = f"{node.name}_one_token"
     model.graph.insert_before(node, shape)
@@ -131,7 +130,7 @@ def _select(model: onnx_ir.Model, value: onnx_ir.Value, wanted: list[_Read]) -> 
             continue
         name = f"{value.name}_first_{axis}"
         node = onnx_ir.node(
-            "Gather", [value, _constant(model, "first_token", [0])], attributes={"axis": axis}, name=f"node_{name}"
+            "Gather", [value, store_integers(model, "first_token", [0])], attributes={"axis": axis}, name=f"node_{name}"
         )
         selected = node.outputs[0]
         selected.name, selected.type = name, value.type
@@ -143,10 +142,6 @@ def _select(model: onnx_ir.Model, value: onnx_ir.Value, wanted: list[_Read]) -> 
             model.graph.insert_after(producer, node)
         for read in readers:
             read.node.replace_input_with(read.index, selected)
-
-
-def _constant(model: onnx_ir.Model, name: str, values: list[int]) -> onnx_ir.Value:
-    return store(model, name, numpy.asarray(values, dtype=numpy.int64))
 
 
 def _input(node: onnx_ir.Node, index: int) -> onnx_ir.Value:

@@ -4,7 +4,7 @@ import numpy
 import onnx_ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from hf_albert_plus.export.graph.rewrites import store
+from hf_albert_plus.export.graph.rewrites import store, store_integers
 
 
 def narrow_mask(model: onnx_ir.Model) -> int:
@@ -22,7 +22,7 @@ def narrow_mask(model: onnx_ir.Model) -> int:
     kept, padded = (
         _scalar(model, traced.inputs[index], name) for index, name in ((1, "mask_kept"), (2, "mask_padded"))
     )
-    axes = store(model, "mask_axes", numpy.asarray([1, 2], dtype=numpy.int64))
+    axes = store_integers(model, "mask_axes", [1, 2])
     rows = mask if len(mask.shape) == 2 else _without_choices(model, mask, traced)
     boolean = onnx_ir.node("Cast", [rows], attributes={"to": onnx_ir.DataType.BOOL}, name="node_mask_bool")
     spread = onnx_ir.node("Unsqueeze", [boolean.outputs[0], axes], name="node_mask_spread")
@@ -43,7 +43,7 @@ def narrow_mask(model: onnx_ir.Model) -> int:
 
 def _without_choices(model: onnx_ir.Model, mask: onnx_ir.Value, before: onnx_ir.Node) -> onnx_ir.Value:
     """`[batch, choices, sequence]` -> `[batch * choices, sequence]`."""
-    rest = store(model, "mask_rows", numpy.asarray([-1], dtype=numpy.int64))
+    rest = store_integers(model, "mask_rows", [-1])
     length = onnx_ir.node("Shape", [mask], attributes={"start": 2}, name="node_mask_length")
     target = onnx_ir.node("Concat", [rest, length.outputs[0]], attributes={"axis": 0}, name="node_mask_target")
     rows = onnx_ir.node("Reshape", [mask, target.outputs[0]], name="node_mask_rows")

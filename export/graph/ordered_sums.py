@@ -4,10 +4,9 @@ onnxruntime adds the tokens of one row in their order, and those of several rows
 rounded to levels afterwards, now and then a level does.
 """
 
-import numpy
 import onnx_ir
 
-from hf_albert_plus.export.graph.rewrites import store
+from hf_albert_plus.export.graph.rewrites import store_integers
 
 
 def add_in_order(model: onnx_ir.Model) -> int:
@@ -26,9 +25,9 @@ def add_in_order(model: onnx_ir.Model) -> int:
         new = [
             onnx_ir.node("Transpose", [value], attributes={"perm": [1, 0, 2]}),
             # Without this step between them onnxruntime makes the transpose and the sum one, the former.
-            onnx_ir.node("Reshape", [None, _integers(model, "tokens_by_values", [0, -1])]),
-            onnx_ir.node("ReduceSum", [None, _integers(model, "first_axis", [0])], attributes={"keepdims": 0}),
-            onnx_ir.node("Reshape", [None, _integers(model, f"rows_of_{width}", [-1, width])]),
+            onnx_ir.node("Reshape", [None, store_integers(model, "tokens_by_values", [0, -1])]),
+            onnx_ir.node("ReduceSum", [None, store_integers(model, "first_axis", [0])], attributes={"keepdims": 0}),
+            onnx_ir.node("Reshape", [None, store_integers(model, f"rows_of_{width}", [-1, width])]),
         ]
         for number, each in enumerate(new):
             each.name = each.outputs[0].name = f"{summed.name}_in_order_{number}"
@@ -48,7 +47,3 @@ def _is_over_tokens(node: onnx_ir.Node) -> bool:
     axes = node.inputs[1].const_value if len(node.inputs) > 1 and node.inputs[1] is not None else None
     is_kept = node.attributes.get_int("keepdims", 1)
     return axes is not None and axes.numpy().tolist() in ([1], [-2]) and not is_kept
-
-
-def _integers(model: onnx_ir.Model, name: str, values: list[int]) -> onnx_ir.Value:
-    return store(model, name, numpy.asarray(values, dtype=numpy.int64))

@@ -194,3 +194,8 @@ def store(model: onnx_ir.Model, name: str, array: numpy.ndarray) -> onnx_ir.Valu
             name=name, type=onnx_ir.TensorType(tensor.dtype), shape=onnx_ir.Shape(array.shape), const_value=tensor
         )
     return model.graph.initializers[name]
+
+
+def store_integers(model: onnx_ir.Model, name: str, values: list[int]) -> onnx_ir.Value:
+    """The stored int64 tensor of a name: shapes, axes and indices."""
+    return store(model, name, numpy.asarray(values, dtype=numpy.int64))

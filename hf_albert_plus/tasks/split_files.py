@@ -26,7 +26,9 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     if not path.is_dir():
         check_input_file(path, what="--data", repair="check the path")
         return {"train": [path]}
-    found = _named(path, "") or _named(path, _shared_beginning(path))
+    found = _named(path)
+    if not found and (beginning := _shared_beginning(path)):
+        found = _named(path, beginning=beginning)
     if found:
         return found
     files = _files_of_rows(path)
@@ -40,7 +42,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
     )
 
 
-def _named(path: Path, beginning: str) -> dict[str, list[Path]]:
+def _named(path: Path, *, beginning: str = "") -> dict[str, list[Path]]:
     """Split -> the files that are called so, behind a beginning."""
     found: dict[str, list[Path]] = {}
     stems = {bare(entry).stem.lower().removeprefix(beginning.lower()).partition("-")[0] for entry in path.iterdir()}

@@ -148,8 +148,7 @@ def test_a_row_has_its_sizes_and_figures(documents):
         assert 0 < cell.attained < 1
         assert row.parameters == model.num_parameters()
         assert row.load_ms > 0
-        # Opening a model may let the process return more memory than a tiny one takes.
-        assert -5 < row.load_mb < row.peak_rss_mb
+        assert row.peak_rss_mb > row.load_mb > 0
     assert timing.rows[1].file_bytes == (Path(timing.rows[1].directory) / "onnx" / "model.onnx").stat().st_size
     # A processor that emulates bf16 has no ceiling of it.
     assert {"fp32", "int8"} <= set(timing.ceilings) <= {"fp32", "bf16", "int8"}

@@ -34,8 +34,8 @@ EXPORTS: tuple[Fault, ...] = (
     Fault(
         "second-token",
         "The last layer computes the last token in place of the first.",
-        '_constant(model, "first_token", [0])',
-        '_constant(model, "first_token", [-1])',
+        'store_integers(model, "first_token", [0])',
+        'store_integers(model, "first_token", [-1])',
         ("test_every_pass_alone_and_together_keeps_the_outputs",),
     ),
     Fault(

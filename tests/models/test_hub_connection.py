@@ -51,8 +51,7 @@ def test_a_mistyped_path_is_told_within_seconds(kind, request, monkeypatch):
         InvalidInput, match=r"--model must be .*, got 'nowhere' \(no such path, and .*\); check the path"
     ):
         check_model("nowhere", option="--model")
-    # The libraries' own tries last half a minute.
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 3
     asked = []
     monkeypatch.setattr(hub_connection, "_ask", lambda *page: asked.append(page))
     with pytest.raises(InvalidInput, match=r"--data must be .*, got 'user/data' \(no such path"):

@@ -59,14 +59,14 @@ def test_a_batch_waits_for_its_deadline_and_no_longer():
     requests = [[(number, 10)] for number in range(3)]
     assert len(batched(double, requests, wait_s=0.2)[1]) == 1
     start = time.monotonic()
-    answers, batches = batched(double, requests, wait_s=0.05, in_turn=True)
+    answers, batches = batched(double, requests, wait_s=0.3, in_turn=True)
     assert len(batches) == 3
     assert answers == [[0], [2], [4]]
-    assert 3 * 0.05 <= time.monotonic() - start < 5
+    assert 3 * 0.3 <= time.monotonic() - start < 2.5
     # A full batch does not wait.
     start = time.monotonic()
     batched(double, [[(1, 50), (2, 50)]], wait_s=60)
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 12
 
 
 def test_what_fails_fails_alone():

@@ -1,5 +1,6 @@
 """The command line, run in this process."""
 
+import typer
 from typer.testing import CliRunner
 
 from hf_albert_plus.cli.app import app
@@ -12,3 +13,11 @@ def invoke(*words):
         raise result.exception
     assert result.exit_code == 0, result.output
     return result
+
+
+def parsed(verb, words):
+    """The options of a verb, as the command line reads them; unknown ones are errors."""
+    command, words = typer.main.get_command(app).commands[verb], list(words)
+    if hasattr(command, "commands"):  # a group, as `tokenizer`, or as `bench`, of which one needs no name
+        command = command.commands[words.pop(0) if words[0] in command.commands else command.default]
+    return command.make_context(verb, words).params

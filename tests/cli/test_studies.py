@@ -1,0 +1,349 @@
+"""The studies: every word of their scripts is known where it is read, and each reads what it made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hf_albert_plus.distillation.methods import get_method
+from hf_albert_plus.records.record import read_record
+from tests.support.command_line import parsed
+from tests.support.corpora import as_text, make_text
+from tests.support.pretraining import CONFIG
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+_NOTES_ITS_WORDS = """#!/bin/bash
+printf '%s\\t' "$@" >> "$NOTES"
+echo >> "$NOTES"
+while [ $# -gt 1 ]; do
+    if [ "$1" = --out ]; then mkdir -p "$2"; fi
+    shift
+done
+"""
+
+
+def calls_of(script, *arguments, folder):
+    """What a script asks of albert-plus, in its order: the verb and its options. Nothing runs but directories being made."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "notes").unlink(missing_ok=True)
+    stand_in = folder / "bin" / "albert-plus"
+    stand_in.write_text(_NOTES_ITS_WORDS)
+    stand_in.chmod(0o755)
+    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "NOTES": str(folder / "notes")}
+    subprocess.run([EXAMPLES / script, *arguments], cwd=folder, env=environment, check=True)
+    noted = (folder / "notes").read_text() if (folder / "notes").exists() else ""
+    commands = [line.rstrip("\t").split("\t") for line in noted.splitlines()]
+    return [(verb, parsed(verb, words)) for verb, *words in commands]
+
+
+def calls_by_verb(script, *arguments, folder):
+    """Verb -> the options of each call, in their order."""
+    calls = {}
+    for verb, found in calls_of(script, *arguments, folder=folder):
+        calls.setdefault(verb, []).append(found)
+    return calls
+
+
+def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_path):
+    calls = calls_by_verb("sharing-study.sh", "study", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "tokenizer": 1, "corpus": 3, "pretrain": 10, "finetune": 20, "eval": 2, "card": 10,
+    }  # fmt: skip
+    corpora = {Path(found["out"]).name for found in calls["corpus"]}
+    assert {Path(found["corpus"][0]).name for found in calls["pretrain"]} == corpora
+    assert len({(*found["set_"], *found["corpus"]) for found in calls["pretrain"]}) == 10
+    encoders = {str(found["out"]) for found in calls["pretrain"]}
+    assert {(str(found["model"]), found["task"]) for found in calls["finetune"]} == {
+        (encoder, task) for encoder in encoders for task in ("sst2", "mrpc")
+    }
+    for found in calls["eval"]:
+        tuned = [str(each["out"]) for each in calls["finetune"] if each["task"] == found["task"]]
+        assert set(found["targets"]) == {f"{Path(out).name.removesuffix('-' + found['task'])}={out}" for out in tuned}
+    assert {str(found["sources"][0]) for found in calls["card"]} == encoders
+
+
+def test_the_study_of_compression_reads_what_it_made(tmp_path):
+    (tmp_path / "text.txt").write_text("text")
+    made, exported, measured = {"org/encoder"}, {}, set()
+    calls = calls_of("compression-study.sh", "study", "nyu-mll/glue", "org/encoder", "text.txt", folder=tmp_path)
+    for verb, found in calls + calls_of("compression-measure.sh", "study", "nyu-mll/glue", folder=tmp_path):
+        for name in ("model", "teacher", "student", "source", "directory"):
+            if found.get(name) is not None and (name, str(found[name])) != ("student", "auto"):
+                assert str(found[name]) in made, (verb, name)
+        if verb == "export":
+            exported[str(found["out"])] = set(found["to"])
+        if verb in ("eval", "bench"):
+            for target in found["targets"]:
+                directory, _, runtime = target.partition("=")[2].partition(":")
+                assert runtime in exported[directory] | {""}, target
+                measured.add(directory)
+        if found.get("out") is not None:
+            assert str(found["out"]) not in made
+            made.add(str(found["out"]))
+    assert sum(path.startswith("report-") for path in made) == 3
+    assert measured == set(exported)
+
+
+def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEEDS", "1 2")
+    plain = tmp_path / "bin" / "python"
+    plain.parent.mkdir()
+    plain.write_text('#!/bin/bash\nmkdir -p "$4" && touch "$4/task.json"\n')
+    plain.chmod(0o755)
+    for run in ("one-1", "one-2", "other-1", "other-2"):  # the floor says what the task is called
+        (tmp_path / "study" / "runs" / run / "floor" / "stsb-own").mkdir(parents=True)
+    calls = calls_by_verb("own-data-study.sh", "study", "org/encoder", "one", "other", folder=tmp_path)
+    assert {verb: len(found) for verb, found in calls.items()} == {"run": 4, "eval": 2, "bench": 2, "report": 2}
+    made = {str(found["out"]) for found in calls["run"]}
+    for scored, timed in zip(calls["eval"], calls["bench"], strict=True):
+        assert len(scored["targets"]) == 10
+        assert {timed["baseline"], *timed["targets"]} <= set(scored["targets"])
+        for target in scored["targets"]:
+            role, _, path = target.partition("=")
+            path = path.partition(":")[0]
+            if role == "plain":
+                assert (tmp_path / path).is_dir()
+                continue
+            run, _, model = path.partition("/models/")
+            assert run in made
+            assert model == f"{role}-stsb-own"
+    for found in calls["report"]:
+        assert str(found["scores"][0].parent) in {str(each["out"]) for each in calls["eval"]}
+        assert str(found["bench"].parent) in {str(each["out"]) for each in calls["bench"]}
+
+
+def test_the_study_of_methods_gives_each_the_same_passes(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEEDS", "1 2")
+    calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "finetune": 2,
+        "convert": 2,
+        "distill": 32,
+        "eval": 2,
+    }
+    for scored, tuned, cut, passes in zip(calls["eval"], calls["finetune"], calls["convert"], (6, 2), strict=True):
+        rows = {f"teacher={tuned['out']}"}
+        assert cut["source"] == str(tuned["out"])
+        for found in (each for each in calls["distill"] if each["task"] == scored["task"]):
+            method = get_method(found["method"])
+            given = dict(setting.split("=") for setting in found["set_"])
+            assert given.keys() <= set(method.defaults)
+            phases = given.values() if given else [found["epochs"]]
+            assert sum(map(float, phases)) == passes
+            assert (found["student"], str(found["teacher"])) == (str(cut["out"]), str(tuned["out"]))
+            rows.add(f"{found['method']}={found['out']}")
+        assert set(scored["targets"]) == rows
+        assert len(rows) == 17
+
+
+def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEEDS", "1 2")
+    (tmp_path / "teacher").mkdir()
+    (tmp_path / "data").mkdir()
+    calls = calls_by_verb("equal-bytes-study.sh", "study", "teacher", "data", folder=tmp_path)
+    students = len(calls["convert"])
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "trim": 1, "convert": students, "distill": 2 * students, "export": 2 * students + 1, "eval": 1, "bench": 1, "report": 1,
+    }  # fmt: skip
+    whole, used = str((tmp_path / "teacher").resolve()), str(calls["trim"][0]["out"])
+    starts = {str(found["out"]): found for found in calls["convert"]}
+    for found in calls["distill"]:
+        assert found["teacher"] == starts[found["student"]]["source"]
+        assert found["teacher"] == (used if found["student"].endswith("-used") else whole)
+    assert {str(found["directory"]) for found in calls["export"]} == {
+        whole,
+        *(str(found["out"]) for found in calls["distill"]),
+    }
+    (scored,), (timed,) = calls["eval"], calls["bench"]
+    assert len(scored["targets"]) == 2 + 2 * students
+    assert len(timed["targets"]) == 2 + students
+    assert {timed["baseline"], *timed["targets"]} <= set(scored["targets"])
+    shapes = {(*found["set_"], found["source"], found["initialise"], found["layers"]) for found in calls["convert"]}
+    assert len(shapes) == students == 13
+
+
+def test_the_study_of_vectors_measures_what_it_made(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    calls = calls_by_verb("vectors-study.sh", "study", "org/encoder", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "export": 5, "distill": 4, "eval": 1, "retrieve": 6, "bench": 6, "report": 1,
+    }  # fmt: skip
+    assert (tmp_path / "study" / "text.txt").read_text() == "a.txt\nb.txt\n"
+    exported = {str(found["out"]): set(found["to"]) for found in calls["export"]}
+    assert {str(found["directory"]) for found in calls["export"]} == {
+        "org/encoder",
+        *(str(found["out"]) for found in calls["distill"]),
+    }
+    assert {(found["method"], found["teacher"], str(found["text"])) for found in calls["distill"]} == {
+        ("embeddings", "org/encoder", "text.txt")
+    }
+    assert len({(found["student"], *found["set_"]) for found in calls["distill"]}) == 4
+    (scored,) = calls["eval"]
+    *alone, timed = calls["bench"]
+    assert scored["static"] == "org/encoder"
+    assert timed["targets"] == scored["targets"]
+    assert timed["baseline"] in timed["targets"]
+    for target in [*scored["targets"], *(each for found in alone for each in found["targets"])]:
+        directory, _, runtime = target.partition("=")[2].partition(":")
+        assert directory == "org/encoder" or runtime in exported[directory] | {""}, target
+    for found in alone:
+        assert found["targets"] == [f"{found['baseline']}:onnx-int8"]
+    searched = [found["target"] for found in calls["retrieve"] if found["static"] is None]
+    assert set(searched) == {f"{directory}:onnx-int8" for directory in exported}
+
+
+_STANDS_FOR_PYTHON = """#!/bin/bash
+if [ "$(basename "$1")" = plain_trainer.py ]; then mkdir -p "$4"; echo "$2 $5 ${@: -1}" > "$4/asked"; else echo "table of ${@:2}"; fi
+"""
+
+
+@pytest.fixture
+def glue_table(tmp_path, monkeypatch):
+    """What the script of GLUE's table asks for, by verb, and the folder that it works in."""
+    monkeypatch.setenv("TASKS", "mrpc sst2 stsb")
+    monkeypatch.setenv("SEEDS", "4 5")
+    monkeypatch.setenv("DROPS", "1 3")
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(_STANDS_FOR_PYTHON)
+    python.chmod(0o755)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+
+    def run(*texts):
+        return calls_of("glue-table.sh", "table", "org/base", "org/small", "nyu-mll/glue", *texts, folder=tmp_path)
+
+    return run, tmp_path / "table"
+
+
+def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
+    run, folder = glue_table
+    monkeypatch.setenv("STEPS", "make")
+    calls = run("a.txt", "b.txt")
+    assert (folder / "text.txt").read_text() == "a.txt\nb.txt\n"
+    made, exported = {"org/base", "org/small"}, {}
+    for verb, found in calls:
+        for name in ("model", "teacher", "student", "source", "directory"):
+            if found.get(name) is not None:
+                assert str(found[name]) in made, (verb, name)
+        if verb == "export":
+            exported[str(found["out"])] = set(found["to"])
+        if verb != "compress":  # a search goes on with another tolerance
+            assert str(found["out"]) not in made
+        made.add(str(found["out"]))
+    counts = {}
+    for verb, _ in calls:
+        counts[verb] = counts.get(verb, 0) + 1
+    # Two seeds of two tasks and one of the large one; two searches of either kind, and exits where there are classes.
+    assert counts == {
+        "convert": 3, "finetune": 5, "distill": 2 + 5 * 3 + 2 * 2, "export": 5 * 4 + 3 + 2 * 2, "compress": 3 * 2 * 2, "qat": 3, "calibrate": 4,
+    }  # fmt: skip
+    assert {found["max_drop"] for verb, found in calls if verb == "compress"} == {1.0, 3.0}
+    plain = {path.parent.name: path.read_text().split() for path in (folder / "plain").glob("*/asked")}
+    assert plain["teacher-mrpc-5"] == ["org/base", "5", "mrpc"]
+    assert len(plain) == 5
+
+    onnx = folder / "picks" / "teacher-3-mrpc" / "onnx"
+    onnx.mkdir()
+    (onnx / "model_exits_int8.onnx").touch()
+    monkeypatch.setenv("STEPS", "measure")
+    exported |= {"picks/teacher-3-mrpc": {"onnx-int8-exits"}, **{f"plain/{name}": set() for name in plain}}
+    in_torch = {"", "torch", "torch-bf16", "torch-compile"}
+    measured = {}
+    for verb, found in run():
+        measured.setdefault(verb, []).append(found)
+        for target in found.get("targets") or ():
+            directory, _, runtime = target.partition("=")[2].partition(":")
+            assert runtime.replace("-bf16", "") in exported[directory] | {
+                each.replace("-bf16", "") for each in in_torch
+            }, target
+    assert {verb: len(found) for verb, found in measured.items()} == {"floor": 3, "eval": 3, "bench": 3, "report": 3}
+    for scored, timed in zip(measured["eval"], measured["bench"], strict=True):
+        assert set(timed["targets"]) <= set(scored["targets"])
+        assert timed["baseline"] in {target.removesuffix(":torch") for target in timed["targets"]}
+        assert not any("-5:" in target for target in timed["targets"])
+    assert "teacher-3=picks/teacher-3-mrpc:onnx-int8-exits" in measured["bench"][0]["targets"]
+    assert not any("exits" in target for target in measured["bench"][2]["targets"])
+    assert (folder / "table.md").read_text() == "table of . mrpc sst2 stsb\n"
+
+
+def test_the_table_of_glue_makes_nothing_twice_and_writes_how_long_it_took(glue_table):
+    run, folder = glue_table
+    calls = run()
+    times = [line.split("\t") for line in (folder / "times.tsv").read_text().splitlines()]
+    steps = [Path(made) for *_, made in times]
+    assert len(steps) == len(set(steps)) == len(calls) + 5  # and the plain fine-tunings, which are not ours
+    assert all(seconds.isdecimal() for _, seconds, _ in times)
+    for made in steps:
+        (folder / made / "record.json").touch()
+    # Without texts, students begin on the task from what was converted.
+    begun = {str(found["student"]) for verb, found in calls if verb == "distill" and found["method"] == "kd-hidden"}
+    assert begun == {"starts/shared", "starts/relaxed"}
+    assert run() == []
+    assert (folder / "times.tsv").read_text().splitlines() == ["\t".join(line) for line in times]
+
+
+def test_the_sweep_of_pruning_prunes_one_encoder_at_every_level_and_fine_tunes_each(tmp_path):
+    table = tmp_path / "bin" / "python3"
+    table.parent.mkdir()
+    table.write_text("#!/bin/bash\n")
+    table.chmod(0o755)
+    calls = calls_by_verb("pruning-sweep.sh", "sweep", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "tokenizer": 1, "corpus": 1, "pretrain": 11, "finetune": 20, "eval": 2,
+    }  # fmt: skip
+    dense, *pruned = calls["pretrain"]
+    assert (dense["model"], dense["sparsity"]) == (None, 0.0)
+    assert {found["model"] for found in pruned} == {str(dense["out"])}
+    assert [found["sparsity"] for found in pruned] == [level / 100 for level in range(0, 100, 10)]
+    assert {(found["ramp"], found["epochs"]) for found in pruned} == {(1.0, 0.5)}
+    encoders = {str(found["out"]) for found in pruned}
+    assert {(str(found["model"]), found["task"]) for found in calls["finetune"]} == {
+        (encoder, task) for encoder in encoders for task in ("sst2", "mrpc")
+    }
+    assert all(found["keep_zeros"] for found in calls["finetune"])
+    for found in calls["eval"]:
+        tuned = [str(each["out"]) for each in calls["finetune"] if each["task"] == found["task"]]
+        assert set(found["targets"]) == {f"{out.rpartition('-')[2]}={out}" for out in tuned}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_sweep_of_pruning_runs_and_runs_again(data_dir, tmp_path):
+    """Two levels of a tiny encoder on a tiny text; the second time everything is there."""
+    text = tmp_path / "text.txt"
+    text.write_text(as_text(make_text(count=80)), encoding="utf-8")
+    shape = " ".join(f"--set {name}={value}" for name, value in CONFIG.items() if name != "max_position_embeddings")
+    small = {
+        "LEVELS": "0 60",
+        "TASKS": "mrpc",
+        "SHAPE": shape,
+        "VOCABULARY": "70",
+        "LENGTH": "32",
+        "EPOCHS": "1",
+        "FURTHER": "1",
+    }
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **small}
+    tables = []
+    for _ in range(2):
+        subprocess.run(
+            [EXAMPLES / "pruning-sweep.sh", "sweep", data_dir, "text.txt"], cwd=tmp_path, env=environment, check=True
+        )
+        tables.append((tmp_path / "sweep" / "sweep.md").read_text())
+    assert tables[0] == tables[1]
+    _, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in tables[0].splitlines()]
+    assert [row[0] for row in rows] == ["0", "60"]
+    assert [float(row[1]) for row in rows] == pytest.approx([0, 60], abs=0.1)
+    for level in ("0", "60"):
+        record = read_record(tmp_path / "sweep" / "pruned" / level).result
+        assert f"{record['held_out_mlm_loss']:.3f}" == rows[level == "60"][2]
+    tuned = read_record(tmp_path / "sweep" / "tuned" / "mrpc-60").result
+    assert tuned["zeros_of_matrices"] == pytest.approx(0.6, abs=1e-3)
