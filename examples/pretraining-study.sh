@@ -56,8 +56,9 @@ is_asked() { # PART,PART...: whether any of them is to run
 study_one() { # SEED NAME CORPUS ATTENTION FFN EMBEDDING BATCH OPTIMIZER RATE THEN [options of pretrain...]
     local seed=$1 name=$2 corpus=$3 step other
     # Packed rows have as many tokens a step in every format, as RoBERTa's larger batches of shorter examples have. This attention has no kernels
-    # to compile, as flex attention has in every process. One score, at the end, is enough.
-    local -a shape on all=(--attention sdpa --threads 1 --evaluations 1 --warmup 0.1 --seed "$seed")
+    # to compile, as flex attention has in every process. One score, at the end, is enough. A run
+    # that learns little is a result too.
+    local -a shape on all=(--attention sdpa --threads 1 --evaluations 1 --warmup 0.1 --patience 1 --seed "$seed")
     read -r -a shape <<< "$SHAPE"
     make "trained/$name-$seed" pretrain --corpus "corpus-$corpus" "${shape[@]}" --set max_position_embeddings="$LENGTH" --set attention_sharing="$4" \
         --set ffn_sharing="$5" --set embedding_size="$6" --epochs "$(passes "$corpus" "$TOKENS")" --batch-size "$7" --optimizer "$8" \

@@ -50,10 +50,17 @@ class PretrainSettings(ZeroSettings):
     )
     checkpoint_layers: Annotated[bool, Option("Compute layers again in the backward pass: less memory.")] = False
     evaluations: Annotated[int, Option("How often the held-out text is scored.")] = 10
+    patience: Annotated[
+        float,
+        Option(
+            "Share of the steps after warm-up by which the loss must be below that of the frequencies of words; 1: a run may stay there."
+        ),
+    ] = 0.2
 
     def describe(self) -> dict[str, Any]:
-        """Without `max_length`: the corpus has the length of its examples; and without what is said of zeros where there are none."""
-        left_out = {"max_length", *(() if self.sparsity else ("sparsity", "schedule", "ramp"))}
+        """Without `max_length`: the corpus has the length of its examples; without `patience`, which stops a run and changes none; and
+        without what is said of zeros where there are none."""
+        left_out = {"max_length", "patience", *(() if self.sparsity else ("sparsity", "schedule", "ramp"))}
         return {name: value for name, value in super().describe().items() if name not in left_out}
 
     def __post_init__(self) -> None:
@@ -70,6 +77,7 @@ class PretrainSettings(ZeroSettings):
             ("accumulate", self.accumulate >= 1, "at least 1", 1),
             ("longest", 1 <= self.longest <= 1000, "at least 1 and at most 1,000", 3),
             ("cap", self.cap is None or self.cap >= 1, "at least 1", 20),
+            ("patience", 0 <= self.patience <= 1, "a share from 0 to 1", 0.2),
             ("copies", self.copies is None or self.copies >= 1, "at least 1", 10),
             ("evaluations", 0 <= self.evaluations <= 1_000_000, "at least 0 and at most 1,000,000", 10),
         )

@@ -207,7 +207,12 @@ def _build_trainer(
             tokenizer, masking=masking, width=width, token_types=model.config.type_vocab_size > 0
         ),
         callbacks=[
-            StopsDiverging(entropy=entropy, warmup=settings.warmup, is_pruned=bool(settings.sparsity)),
+            StopsDiverging(
+                entropy=entropy,
+                warmup=settings.warmup,
+                patience=settings.patience,
+                is_pruned=bool(settings.sparsity),
+            ),
             *sparse,
             Evaluates(times=settings.evaluations if len(examples.held_out) else 0),
         ],

@@ -104,8 +104,6 @@ class Evaluates(TrainerCallback):
             control.should_evaluate |= state.global_step % every == 0 or state.global_step == state.max_steps
 
 
-# Of the run, after warm-up: by then one that learns at all is below the entropy of single tokens.
-_PATIENCE = 0.2
 _LEAST_STEPS = 500
 # Nats: how far below that entropy counts as learning, and how far above its own best a loss may rise.
 _MARGIN = 0.1
@@ -128,15 +126,17 @@ class StopsDiverging(TrainerCallback):
     Args:
         entropy: loss of a model that knows the frequencies of tokens alone, with that of guessed orders.
         warmup: share of the steps with a rising learning rate.
+        patience: share of the steps after it: by then a run that learns at all is below that loss. 1 asks of none to be.
         is_pruned: whether weights become zero on the way, which raises a loss as well: it must be a number then, and no more.
 
     Raises:
-        Diverged: a fifth of the steps (500 at least) after warm-up the loss is still there; it is a nat above the best it was; or
+        Diverged: when patience ends (after 500 steps at least) the loss is still there; it is a nat above the best it was; or
             it is no number.
     """
 
-    def __init__(self, *, entropy: float, warmup: float, is_pruned: bool = False):
-        self.entropy, self.patience, self.is_pruned = entropy, warmup + _PATIENCE, is_pruned
+    def __init__(self, *, entropy: float, warmup: float, patience: float = 0.2, is_pruned: bool = False):
+        self.entropy, self.is_pruned = entropy, is_pruned
+        self.patience = warmup + patience if patience < 1 else math.inf
         self.losses: deque[float] = deque(maxlen=_WINDOW)
         self.best = float("inf")
 

@@ -1,5 +1,6 @@
 """The studies: every word of their scripts is known where it is read, and each reads what it made."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,10 +19,13 @@ EXAMPLES = ROOT / "examples"
 
 
 _NOTES_ITS_WORDS = """#!/bin/bash
-printf '%s\\t' "$@" >> "$NOTES"
-echo >> "$NOTES"
+words=$(printf '%s\\t' "$@")
+echo "$words" >> "$NOTES"
 while [ $# -gt 1 ]; do
-    if [ "$1" = --out ]; then mkdir -p "$2"; fi
+    if [ "$1" = --out ]; then
+        mkdir -p "$2"
+        if [ -n "${RECORD-}" ]; then echo "$RECORD" > "$2/record.json"; fi
+    fi
     shift
 done
 """
@@ -66,6 +70,70 @@ def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_pa
         tuned = [str(each["out"]) for each in calls["finetune"] if each["task"] == found["task"]]
         assert set(found["targets"]) == {f"{Path(out).name.removesuffix('-' + found['task'])}={out}" for out in tuned}
     assert {str(found["sources"][0]) for found in calls["card"]} == encoders
+
+
+@pytest.fixture
+def pretraining_study(tmp_path, monkeypatch):
+    """The calls of the study of pretraining, by verb, where every record says the same."""
+    facts = {"held_out_mlm_accuracy": 0.25, "held_out_order_accuracy": 0.75, "steps": 10, "parameters": 1000}
+    result = {"train_tokens": 2000, "held_out_mlm_loss": 5.5, **facts, "row torch": {"accuracy": 80.0, "f1": 70.0}}
+    monkeypatch.setenv("RECORD", json.dumps({"result": result}))
+    monkeypatch.setenv("TOKENS", "5000")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("text\n")
+
+    def run(**environment):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return calls_by_verb("pretraining-study.sh", "study", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path)
+
+    return run, tmp_path / "study"
+
+
+def test_the_study_of_pretraining_makes_each_run_once_and_reads_what_it_made(pretraining_study):
+    run, folder = pretraining_study
+    calls = run(SEEDS="4 5", JOBS="1")
+    # Of each seed 23 encoders; two are asked the other task, and with that of no task taught two more than these.
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "tokenizer": 1, "corpus": 7, "pretrain": 2 * (23 + 2 + 4), "finetune": 2 * 4 * 2, "eval": 2 * 4 * 2,
+    }  # fmt: skip
+    corpora = {str(found["out"]) for found in calls["corpus"]}
+    made = {str(found["out"]) for found in calls["pretrain"]}
+    assert len(made) == len(calls["pretrain"])
+    for found in calls["pretrain"]:
+        assert found["corpus"][0] in corpora
+        assert str(found["out"]).endswith(f"-{found['seed']}")
+        assert found["model"] is None or found["model"] in made
+        if found["model"] is None:
+            assert found["epochs"] == 2.5
+    first = [found["seed"] for found in calls["pretrain"]]
+    assert first == sorted(first)
+    trained = [found for found in calls["pretrain"] if found["model"] is None]
+    facts = ("corpus", "set_", "batch_size", "optimizer", "learning_rate", "copies", "seed")
+    assert len({json.dumps([found[fact] for fact in facts]) for found in trained}) == len(trained)
+    assert {found["model"] for found in calls["finetune"]} <= made
+    assert {found["targets"][0].partition("=")[2] for found in calls["eval"]} == {
+        str(found["out"]) for found in calls["finetune"]
+    }
+    # All tables are full.
+    tables = json.loads((folder / "study.json").read_text())
+    summaries = [summary for rows in tables.values() for figures in rows.values() for summary in figures.values()]
+    assert {tuple(summary["seeds"]) for summary in summaries} == {("4", "5")}
+    assert "not measured" not in (folder / "study.md").read_text()
+    assert run() == {}
+
+
+def test_the_study_of_pretraining_makes_what_is_asked_for_and_begins_nothing_too_late(pretraining_study):
+    run, folder = pretraining_study
+    calls = run(PARTS="masks dropout", SEEDS="1")
+    assert {Path(found["out"]).name for found in calls["corpus"]} == {"corpus-few", "corpus-sentence-order"}
+    assert {Path(found["out"]).name for found in calls["pretrain"]} == {
+        "masks-new-1", "masks-1-1", "masks-10-1", "base-1", "dropout-1",
+    }  # fmt: skip
+    assert run(SEEDS="1 2", STOP_AFTER="0") == {}
+    written = (folder / "study.md").read_text()
+    assert "| 0.1 | 5.500 | 25.0 | 75.0 |" in written
+    assert "| AdamW, 256 rows | not measured |" in written
 
 
 def test_the_study_of_compression_reads_what_it_made(tmp_path):

@@ -44,6 +44,21 @@ def test_a_run_that_warms_up_is_waited_for():
         log(warms_up, 5000, 7.3)
 
 
+def test_patience_is_a_share_of_the_steps_and_all_of_it_asks_nothing():
+    hasty, endless = (StopsDiverging(entropy=7.0, warmup=0.1, patience=patience) for patience in (0.5, 1.0))
+    for step in range(10, 6000, 10):
+        log(hasty, step, 7.3)
+    with pytest.raises(Diverged, match="at step 6000"):
+        log(hasty, 6000, 7.3)
+    for step in range(10, 10_010, 10):
+        log(endless, step, 7.3)
+    # A rise is stopped all the same.
+    for step in range(10, 200, 10):
+        log(endless, step, 8.5)
+    with pytest.raises(Diverged, match="a rise of more than a nat"):
+        log(endless, 9000, 8.5)
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_is_stopped_at(loss):
     watch = StopsDiverging(entropy=7.0, warmup=0.0)
@@ -80,8 +95,7 @@ def test_a_run_that_falls_back_is_stopped():
 def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.pretraining.trainer._LEAST_STEPS", 1)
     monkeypatch.setattr("hf_albert_plus.pretraining.trainer._WINDOW", 2)
-    monkeypatch.setattr("hf_albert_plus.pretraining.trainer._PATIENCE", 0.3)
-    settings = PretrainSettings(**{**SETTINGS, "epochs": 2, "batch_size": 2, "learning_rate": 1e-9})
+    settings = PretrainSettings(**{**SETTINGS, "epochs": 2, "batch_size": 2, "learning_rate": 1e-9, "patience": 0.3})
     with pytest.raises(Diverged, match="frequencies of words"):
         pretrain(corpus, config=CONFIG, output=tmp_path / "out", settings=settings, checkpoint_seconds=0)
     assert list((tmp_path / "out.partial" / "checkpoints").glob("checkpoint-*/complete"))
