@@ -95,37 +95,37 @@ fine_tune() { # NAME SEED TASK EPOCHS BATCH
 export -f make passes is_asked study_one fine_tune
 
 # A name, the parts that read it, and what `study_one` is given. Learning rates follow the square root of the rows (You et al. 2019, table 4). AdamW's
-# is that of the study of sharing, 5e-4 for 16 rows. LAMB's is RATE_LAMB for 64: ALBERT's 1.76e-3 for 4,096 would be 2.2e-4, which is meant for
+# for 64, RATE_ADAMW, is by default that of the study of sharing, 5e-4 for 16. LAMB's is RATE_LAMB: ALBERT's 1.76e-3 for 4,096 would be 2.2e-4, which is meant for
 # 125,000 steps and learns nothing in some hundred. As in ALBERT's table 3, rows of one batch size have seen as many tokens, so larger batches have
 # fewer steps. 1,024 rows are four passes forward.
-lamb=${RATE_LAMB-1e-2}
+adamw=${RATE_ADAMW-1e-3} lamb=${RATE_LAMB-1e-2}
 rate() { # RATE FACTOR
     awk -v rate="$1" -v factor="$2" 'BEGIN { print rate * factor }'
 }
 runs="
-next-sentence order,formats next-sentence all all 128 64 adamw 1e-3 ask:sentence-order,teach:sentence-order,tune
-base order,batches,dropout sentence-order all all 128 64 adamw 1e-3 ask:next-sentence,teach:next-sentence
-sentence-pair formats sentence-pair all all 128 64 adamw 1e-3 tune
-full-sentences formats full-sentences all all 128 64 adamw 1e-3 tune
-doc-sentences formats doc-sentences all all 128 64 adamw 1e-3 tune
-no-order order none all all 128 64 adamw 1e-3 teach:sentence-order,teach:next-sentence
+next-sentence order,formats next-sentence all all 128 64 adamw $adamw ask:sentence-order,teach:sentence-order,tune
+base order,batches,dropout sentence-order all all 128 64 adamw $adamw ask:next-sentence,teach:next-sentence
+sentence-pair formats sentence-pair all all 128 64 adamw $adamw tune
+full-sentences formats full-sentences all all 128 64 adamw $adamw tune
+doc-sentences formats doc-sentences all all 128 64 adamw $adamw tune
+no-order order none all all 128 64 adamw $adamw teach:sentence-order,teach:next-sentence
 lamb-64 batches sentence-order all all 128 64 lamb $lamb -
-adamw-256 batches sentence-order all all 128 256 adamw $(rate 1e-3 2) -
+adamw-256 batches sentence-order all all 128 256 adamw $(rate "$adamw" 2) -
 lamb-256 batches sentence-order all all 128 256 lamb $(rate "$lamb" 2) -
-adamw-1024 batches sentence-order all all 128 1024 adamw $(rate 1e-3 4) - --accumulate 4
+adamw-1024 batches sentence-order all all 128 1024 adamw $(rate "$adamw" 4) - --accumulate 4
 lamb-1024 batches sentence-order all all 128 1024 lamb $(rate "$lamb" 4) - --accumulate 4
-masks-new masks few all all 128 64 adamw 1e-3 -
-masks-1 masks few all all 128 64 adamw 1e-3 - --copies 1
-masks-10 masks few all all 128 64 adamw 1e-3 - --copies 10
-dropout dropout sentence-order all all 128 64 adamw 1e-3 - --set hidden_dropout_prob=0.1 --set attention_probs_dropout_prob=0.1
-none-64 sharing sentence-order none none 64 64 adamw 1e-3 -
-attention-64 sharing sentence-order all none 64 64 adamw 1e-3 -
-ffn-64 sharing sentence-order none all 64 64 adamw 1e-3 -
-all-64 sharing sentence-order all all 64 64 adamw 1e-3 -
-none-256 sharing sentence-order none none 256 64 adamw 1e-3 -
-attention-256 sharing sentence-order all none 256 64 adamw 1e-3 -
-ffn-256 sharing sentence-order none all 256 64 adamw 1e-3 -
-all-256 sharing sentence-order all all 256 64 adamw 1e-3 -"
+masks-new masks few all all 128 64 adamw $adamw -
+masks-1 masks few all all 128 64 adamw $adamw - --copies 1
+masks-10 masks few all all 128 64 adamw $adamw - --copies 10
+dropout dropout sentence-order all all 128 64 adamw $adamw - --set hidden_dropout_prob=0.1 --set attention_probs_dropout_prob=0.1
+none-64 sharing sentence-order none none 64 64 adamw $adamw -
+attention-64 sharing sentence-order all none 64 64 adamw $adamw -
+ffn-64 sharing sentence-order none all 64 64 adamw $adamw -
+all-64 sharing sentence-order all all 64 64 adamw $adamw -
+none-256 sharing sentence-order none none 256 64 adamw $adamw -
+attention-256 sharing sentence-order all none 256 64 adamw $adamw -
+ffn-256 sharing sentence-order none all 256 64 adamw $adamw -
+all-256 sharing sentence-order all all 256 64 adamw $adamw -"
 
 # A sample of the text is enough for few pieces, and learning from all of it takes minutes.
 make vocab tokenizer train "${texts[@]}" --vocab-size "${VOCABULARY-8000}" --sample 10000000
