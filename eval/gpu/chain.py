@@ -58,7 +58,7 @@ class Chain:
         if self.sizes is SMALL:
             yield "small sizes show that the chain works; their figures say nothing of the device"
         for part, lacking in self.plan():
-            takes = f"about {part.seconds} s on an H100" if self.sizes is FULL else "seconds"
+            takes = f"about {part.seconds} s on an H200" if self.sizes is FULL else "seconds"
             yield f"  {part.name} ({takes if lacking is None else f'not measured: {lacking}'}): {part.does}"
 
 

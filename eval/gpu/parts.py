@@ -14,7 +14,7 @@ class Part:
     Attributes:
         does: what it does, in a sentence.
         libraries: modules that it imports, beside torch and transformers.
-        seconds: what it takes on an H100 at full sizes, about; a guess until one has measured it.
+        seconds: what it takes on an H200 at full sizes, about; those of graphs are guesses.
         cuda_alone: whether there is none of it on a CPU.
         measure: its rows.
     """
@@ -86,12 +86,12 @@ _OF_GRAPHS = ("onnx", "onnx_ir", "onnxscript")
 
 # In the order in which they are measured: the roof, which the others are shares of, and then what is asked first.
 PARTS: tuple[Part, ...] = (
-    Part("roof", "multiplies two large matrices in fp32, bf16, fp16 and int8: every share is one of these", 5, _roof),
-    Part("attention", "compares sdpa, flex and flash attention with eager attention, forward and backward, padded and packed", 60, _attention),
-    Part("inference", "times a classifier in torch: fp32, bf16, compiled and as a CUDA graph, beside transformers' own", 120, _inference),
+    Part("roof", "multiplies two large matrices in fp32, bf16, fp16 and int8: every share is one of these", 10, _roof),
+    Part("attention", "compares sdpa, flex and flash attention with eager attention, forward and backward, padded and packed", 80, _attention),
+    Part("inference", "times a classifier in torch: fp32, bf16, compiled and as a CUDA graph, beside transformers' own", 95, _inference),
     Part("exits", "times exits whose batches shrink as rows leave, and checks what they answer", 20, _exits),
-    Part("pretraining", "times steps of pretraining, padded and packed, beside transformers' own", 60, _pretraining),
-    Part("distillation", "times steps of distillation", 15, _distillation),
+    Part("pretraining", "times steps of pretraining, padded and packed, beside transformers' own", 55, _pretraining),
+    Part("distillation", "times steps of distillation", 10, _distillation),
     Part(
         "onnxruntime", "times fp32, fp16 and int8 graphs in onnxruntime, on a GPU by its CUDA provider, and compares what they answer", 90,
         _onnx, libraries=(*_OF_GRAPHS, "onnxruntime"),

@@ -53,7 +53,7 @@ def measure_pretraining(bench: Bench) -> list[GpuRow]:
         "ours, packed, flex attention": (ours, "flex_attention", packed, rows),
         "ours, packed, flash attention": (ours, "flash_attention_2", packed, rows),
     }
-    load, attempts = f"{shape}", Attempts()
+    load, attempts = f"1,000 tokens of {shape}", Attempts()
     steps: dict[str, TrainingRow] = {}
     operations: dict[str, float] = {}
     is_half = bench.device.is_gpu

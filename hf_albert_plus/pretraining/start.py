@@ -10,6 +10,8 @@ from ..modeling_albert_plus import AlbertPlusForPreTraining
 from ..tasks.rows import load_tokenizer
 from ..weight_files import from_pretrained
 
+_GOES_ON = ("AlbertPlusForPreTraining", "AlbertPlusForMaskedLM", "AlbertPlusModel")
+
 
 def pretrained(source: str, tokenizer: Any) -> AlbertPlusForPreTraining:
     """A pretrained model that reads the words of a corpus.
@@ -18,12 +20,13 @@ def pretrained(source: str, tokenizer: Any) -> AlbertPlusForPreTraining:
         tokenizer: of the corpus.
 
     Raises:
-        InvalidInput: another architecture, a model without a head for words, or other words than the corpus's.
+        InvalidInput: another architecture, or other words than the corpus's.
     """
-    check_start(source, tokenizer)
+    architecture = check_start(source, tokenizer)
     model, report = from_pretrained(AlbertPlusForPreTraining, source, option="--model")
-    # A masked language model has neither a pooler nor a head for orders: they begin at random.
-    missing = [key for key in report["missing_keys"] if not any(part in key for part in ("pooler.", "sentence_order."))]
+    # What an architecture does not have begins at random.
+    at_random = ("pooler.", "sentence_order.", *(["predictions."] if architecture == "AlbertPlusModel" else []))
+    missing = [key for key in report["missing_keys"] if not any(part in key for part in at_random)]
     wrong = sorted([*report["unexpected_keys"], *missing])
     if wrong:
         raise InvalidInput(
@@ -35,19 +38,22 @@ def pretrained(source: str, tokenizer: Any) -> AlbertPlusForPreTraining:
     return opened
 
 
-def check_start(source: str, tokenizer: Any) -> None:
+def check_start(source: str, tokenizer: Any) -> str:
     """Refuses a model that cannot go on learning the words of a corpus.
+
+    Returns:
+        Its architecture.
 
     Raises:
         InvalidInput: see `pretrained`.
     """
     config = load_config(source, option="--model")
     architecture = architecture_of(config)
-    if not isinstance(config, AlbertPlusConfig) or not architecture.endswith(("ForPreTraining", "ForMaskedLM")):
+    if not isinstance(config, AlbertPlusConfig) or architecture not in _GOES_ON:
         raise InvalidInput(
-            "--model must be a pretrained ALBERT-plus model with its head for words",
+            "--model must be a pretrained ALBERT-plus encoder, with a head for words or without one",
             got=f"a {architecture} in {source}",
-            repair=f"convert one with its head first: albert-plus convert {source} --out DIR",
+            repair="take what it was fine-tuned from; albert-plus convert MODEL --out DIR makes one of another family's encoder",
         )
     if load_tokenizer(source, config).get_vocab() != tokenizer.get_vocab():
         raise InvalidInput(
@@ -55,3 +61,4 @@ def check_start(source: str, tokenizer: Any) -> None:
             got=f"another one in {source}",
             repair=f"build the corpus with it: albert-plus corpus build --tokenizer {source} --corpus … --out …",
         )
+    return architecture

@@ -186,28 +186,53 @@ def test_the_study_of_own_data_compares_what_it_made(tmp_path, monkeypatch):
         assert str(found["bench"].parent) in {str(each["out"]) for each in calls["bench"]}
 
 
-def test_the_study_of_methods_gives_each_the_same_passes(tmp_path, monkeypatch):
+PASSES = {"mrpc": 6, "sst2": 2}
+OF_TEXT = ["distilbert", "extreme", "mobilebert", "tinybert", "well-read"]
+
+
+def test_the_study_of_methods_gives_each_the_same_steps(tmp_path, monkeypatch):
+    """Of copies of rows fewer passes, and of texts alone none of the task's."""
     monkeypatch.setenv("SEEDS", "1 2")
-    calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
+    monkeypatch.setenv("RECORD", "{}")
+    texts = [tmp_path / name for name in ("text.txt", "reviews.txt")]
+    for text in texts:
+        text.write_text("text")
+    calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", *texts, folder=tmp_path)
+    distilled = {str(found["out"]): found for found in calls.pop("distill")}
     assert {verb: len(found) for verb, found in calls.items()} == {
-        "finetune": 2,
-        "convert": 2,
-        "distill": 32,
-        "eval": 2,
-    }
-    for scored, tuned, cut, passes in zip(calls["eval"], calls["finetune"], calls["convert"], (6, 2), strict=True):
-        rows = {f"teacher={tuned['out']}"}
-        assert cut["source"] == str(tuned["out"])
-        for found in (each for each in calls["distill"] if each["task"] == scored["task"]):
+        "finetune": 2, "convert": 4, "corpus": 1, "pretrain": 1, "tokenizer": 1, "augment": 2, "eval": 2,
+    }  # fmt: skip
+    assert sorted(out for out in distilled if out.startswith("general/")) == [f"general/{name}" for name in OF_TEXT]
+    copies = {str(found["out"]): 1 + found["copies"] for found in calls["augment"]}
+    made = {str(found["out"]) for verb in ("finetune", "convert", "tokenizer") for found in calls[verb]} | set(
+        distilled
+    )
+    for scored in calls["eval"]:
+        targets = [target.partition("=") for target in scored["targets"]]
+        assert len(targets) == 1 + 2 * 18
+        for name, _, out in targets[1:]:
+            found = distilled[out]
             method = get_method(found["method"])
             given = dict(setting.split("=") for setting in found["set_"])
             assert given.keys() <= set(method.defaults)
-            phases = given.values() if given else [found["epochs"]]
-            assert sum(map(float, phases)) == passes
-            assert (found["student"], str(found["teacher"])) == (str(cut["out"]), str(tuned["out"]))
-            rows.add(f"{found['method']}={found['out']}")
-        assert set(scored["targets"]) == rows
-        assert len(rows) == 17
+            passes = sum(float(value) for key, value in given.items() if key.endswith("epochs")) or found["epochs"]
+            assert passes * copies.get(found["data"], 1) == pytest.approx(PASSES[scored["task"]], rel=1e-4), name
+            assert {found["student"], str(found["teacher"])} <= made
+            assert name.startswith(found["method"])
+            assert (found["unlabelled"] is not None) == (name == "well-read" and scored["task"] == "sst2")
+
+
+def test_the_study_of_methods_needs_no_text(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECORD", "{}")
+    calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
+    assert sorted(calls) == ["convert", "distill", "eval", "finetune"]
+    assert [len(found["targets"]) for found in calls["eval"]] == [1 + 8] * 2
+
+
+def test_a_study_begins_no_row_once_its_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("STOP_AFTER", "0")
+    calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
+    assert sorted(calls) == ["eval"]
 
 
 def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):

@@ -219,7 +219,7 @@ def test_the_plan_names_every_part_and_what_is_missing(tmp_path):
         assert f"{part.name} (" in result.stderr
         assert part.does in result.stderr
     assert "tensorrt (not measured: it needs a GPU)" in result.stderr
-    assert "about 5 s on an H100" in result.stderr
+    assert "about 10 s on an H200" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -149,11 +149,25 @@ def test_pretraining_goes_on_from_a_model(pruned, corpus, tmp_path):
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
 
 
+def test_an_encoder_without_a_head_gets_one(corpus, corpus_tokenizer, tmp_path):
+    """It keeps its weights, and the head learns beside them."""
+    encoder = AlbertPlusModel(small_config(vocab_size=len(corpus_tokenizer)))
+    encoder.save_pretrained(tmp_path / "encoder")
+    corpus_tokenizer.save_pretrained(tmp_path / "encoder")
+    still = PretrainSettings(**{**SETTINGS, "epochs": 0.05, "learning_rate": 1e-9})
+    pretrain(corpus, config={}, output=tmp_path / "out", settings=still, model=str(tmp_path / "encoder"))
+    made = load_file(tmp_path / "out" / "model.safetensors")
+    for name, weight in encoder.state_dict().items():
+        if not name.startswith("pooler."):
+            assert torch.allclose(made[f"albert_plus.{name}"], weight, atol=1e-6), name
+    assert made["predictions.dense.weight"].std() == pytest.approx(encoder.config.initializer_range, rel=0.2)
+
+
 def test_what_cannot_go_on_is_refused(corpus, classifier_dir, encoder_dir, corpus_tokenizer, tmp_path):
     settings = PretrainSettings(**SETTINGS)
     for model, message in (
-        (classifier_dir, "with its head for words, got a AlbertPlusForSequenceClassification"),
-        (encoder_dir, "with its head for words, got a BertModel"),
+        (classifier_dir, "with a head for words or without one, got a AlbertPlusForSequenceClassification"),
+        (encoder_dir, "with a head for words or without one, got a BertModel"),
     ):
         with pytest.raises(InvalidInput, match=message):
             pretrain(corpus, config={}, output=tmp_path / "out", settings=settings, model=str(model))
