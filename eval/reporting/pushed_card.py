@@ -30,7 +30,7 @@ _PIPELINES = {
 }
 
 
-def card_to_push(directory: Path, repo_id: str, *, said: Mapping[str, str]) -> dict[str, bytes]:
+def card_to_push(directory: Path, repo_id: str, *, said: Mapping[str, Any]) -> dict[str, bytes]:
     """The files of a directory's card by their names, as they go to a repository; none where somebody wrote a README by hand, and of two
     towers, which no card describes yet.
 
@@ -60,7 +60,7 @@ def card_to_push(directory: Path, repo_id: str, *, said: Mapping[str, str]) -> d
     return files
 
 
-def _check_no_words(said: Mapping[str, str], readme: Path) -> None:
+def _check_no_words(said: Mapping[str, Any], readme: Path) -> None:
     for name in said:
         raise InvalidInput(
             f"--{name.replace('_', '-')} is for a card that is written from records",
@@ -69,7 +69,7 @@ def _check_no_words(said: Mapping[str, str], readme: Path) -> None:
         )
 
 
-def unmeasured_card(directory: Path, repo_id: str, *, said: Mapping[str, str]) -> str:
+def unmeasured_card(directory: Path, repo_id: str, *, said: Mapping[str, Any]) -> str:
     """A card of what config and records say; whoever measures the model writes the other one (`albert-plus card`)."""
     from hf_albert_plus.eval.reporting.templates import environment
 

@@ -74,5 +74,13 @@ BaseModel = Annotated[
         "--base-model", help="The model on the Hub that it comes from. Default: as the records behind it say."
     ),
 ]
+HubData = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--datasets",
+        metavar="OWNER/NAME",
+        help="A data set on the Hub that it learned from; repeat for several. Default: as the records behind it say.",
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write every raw number to this file.", **FILE)]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]

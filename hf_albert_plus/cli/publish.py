@@ -31,6 +31,7 @@ def push(
     licence: o.Licence = None,
     language: o.Language = None,
     base_model: o.BaseModel = None,
+    datasets: o.HubData = None,
     message: Annotated[str, typer.Option(help="First line of the commit.")] = "Push a model with albert-plus",
     as_json: o.JsonOut = False,
 ) -> None:
@@ -47,7 +48,7 @@ def push(
     from ..publishing.upload import push as send
 
     check_repository(repo_id, revision=revision)
-    said = check_hub_words(licence=licence, language=language, base_model=base_model)
+    said = check_hub_words(licence=licence, language=language, base_model=base_model, datasets=datasets)
     check_directory(directory)
     contents = contents_of(directory, replaced=card_to_push(directory, repo_id, said=said), include=include or ())
     listed = {

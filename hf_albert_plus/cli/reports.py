@@ -59,6 +59,7 @@ def card(
     licence: o.Licence = None,
     language: o.Language = None,
     base_model: o.BaseModel = None,
+    datasets: o.HubData = None,
     allow_different: _Allow = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if a card differs from its record.")
@@ -77,7 +78,7 @@ def card(
     from ..records.files import write_text
     from ..records.record import CARD
 
-    said = check_hub_words(licence=licence, language=language, base_model=base_model)
+    said = check_hub_words(licence=licence, language=language, base_model=base_model, datasets=datasets)
     written, differing = [], []
     for source in sources:
         if said and not source.is_dir():

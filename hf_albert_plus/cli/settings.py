@@ -54,7 +54,7 @@ class RunSettings:
     report_to: Annotated[
         tuple[str, ...],
         Option(
-            "Draw the losses of teacher and student in tensorboard, wandb or mlflow, those of a search left out; repeat for several. "
+            "Draw the losses of teacher and student, and of the candidates of a search, in tensorboard, wandb or mlflow; repeat for several. "
             "Default: nowhere."
         ),
     ] = ()
@@ -83,6 +83,7 @@ class RunSettings:
             max_length=self.max_length,
             seed=self.seed,
             precision=self.precision,
+            report_to=self.report_to,
         )
 
     def architecture(self, task: Task) -> StudentSettings:

@@ -13,11 +13,13 @@ from transformers import PreTrainedModel, TrainerCallback, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.utils.generic import find_labels
 
+from ..engines.pooled_encoder import SentenceEncoder
 from ..errors import InvalidInput, suggest
 from .checks import check_phase
 from .distiller import Distiller, DistillerTrainer, projections_of, read_by, reads_labels
 from .phase_rows import LABELLED, TEACHER_LOGITS
 from .phases import Phase, layers_of
+from .sentence_students import as_teacher, check_spaces, save_sentence_student
 from .settings import DEFAULT, DistilSettings
 
 _PROJECTIONS = "projections.safetensors"
@@ -33,11 +35,14 @@ class DistillationTrainer(DistillerTrainer):
     `from_pretrained` opens it. The teacher is put onto the device of this process and is neither trained nor saved; several devices
     are for `accelerate launch`, a process each. Epochs, learning rate and batch size are those of the arguments, not the method's.
 
+    A method of vectors (`embeddings`) takes two bare encoders, and rows of texts without labels. The teacher's directory, or
+    `settings={"pooling": "mean"}`, says how vectors are made; `evaluate` gives the method's own loss, and what is saved is a sentence encoder.
+
     Args:
         model: the student, with a head for the task.
         args: the Trainer's own.
         teacher: a model of the student's vocabulary. None where the rows have its logits as the column `teacher_logits`, or where the
-            phase reads no teacher.
+            phase reads no teacher. Of vectors, a sentence encoder as AutoModel opens it.
         method: a row of the table of methods (`albert-plus distill --list-methods`).
         phase: which of its phases, where it has several. One trainer after the other makes the whole method.
         settings: of the method, as `--set` has them: `{"temperature": 4.0}`.
@@ -73,7 +78,11 @@ class DistillationTrainer(DistillerTrainer):
             args._n_gpu = 1
         widths = projections_of(chosen, model.config, None if teacher is None else teacher.config)
         maps = {name: nn.Linear(*width) for name, width in widths.items()}
-        super().__init__(Distiller(model, teacher, chosen, {**maps, **(projections or {})}), args, **options)
+        self.kept = student = model
+        if chosen.rows == "sentences" and teacher is not None:
+            teacher = as_teacher(teacher, chosen)
+            student = SentenceEncoder(model, pooling=teacher.pooling, normalize=teacher.normalize)
+        super().__init__(Distiller(student, teacher, chosen, {**maps, **(projections or {})}), args, **options)
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise InvalidInput(
                 "DistillationTrainer needs every weight whole in every process",
@@ -86,7 +95,7 @@ class DistillationTrainer(DistillerTrainer):
 
     @property
     def saved_module(self) -> nn.Module:
-        return self.distiller.student
+        return self.kept
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
         if model is not self.distiller.student:
@@ -97,8 +106,18 @@ class DistillationTrainer(DistillerTrainer):
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
         student = self.distiller.student
+        if self.distiller.phase.rows == "sentences":
+            return self._loss_of_vectors(inputs), None, None
         given = {name: value for name, value in inputs.items() if name not in (TEACHER_LOGITS, LABELLED)}
         return super().prediction_step(student, read_by(student, given), prediction_loss_only, ignore_keys)
+
+    def _loss_of_vectors(self, inputs: dict[str, Any]) -> torch.Tensor:
+        """The method's loss of a batch that nothing learns from, beside the terms that are counted for the log."""
+        counted = dict(self.distiller.running_terms)
+        with torch.no_grad():
+            loss: torch.Tensor = self.distiller(**self._prepare_inputs(inputs))["loss"]
+        self.distiller.running_terms = counted
+        return loss
 
     def _set_signature_columns_if_needed(self) -> None:
         if self._signature_columns is None:
@@ -116,15 +135,18 @@ class DistillationTrainer(DistillerTrainer):
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         if not self.args.should_save:
             return
-        directory = str(output_dir or self.args.output_dir)
-        self.distiller.student.save_pretrained(directory)
+        directory, student = str(output_dir or self.args.output_dir), self.distiller.student
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(directory)
+        if isinstance(student, SentenceEncoder):
+            save_sentence_student(student, tokenizer, Path(directory), [self.distiller.phase])
+        else:
+            student.save_pretrained(directory)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(directory)
         torch.save(self.args, os.path.join(directory, TRAINING_ARGS_NAME))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model=self.distiller.student)
+        super()._load_from_checkpoint(resume_from_checkpoint, model=self.kept)
         maps = Path(resume_from_checkpoint) / _PROJECTIONS
         if len(self.distiller.projections):
             self.distiller.projections.load_state_dict(load_file(maps))
@@ -140,7 +162,7 @@ class _ShowsStudent(TrainerCallback):
         self.trainer = trainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.trainer.callback_handler.model = self.trainer.distiller.student
+        self.trainer.callback_handler.model = self.trainer.kept
 
 
 def phase_to_train(
@@ -184,8 +206,6 @@ def _rows_of_the_stage(phase: Phase) -> str | None:
     """Why the rows of a phase are only the stage's to make; None where anybody's will do."""
     if phase.rows == "pairs":
         return "reads the two texts of a pair apart, for two towers"
-    if phase.rows == "sentences":
-        return "copies the vectors of a sentence encoder"
     if phase.trains_teacher:
         return "reads words in two vocabularies and trains the teacher too"
     return "learns the masked words of text" if phase.reads_tokens else None
@@ -203,6 +223,8 @@ def _check_models(phase: Phase, student: PreTrainedModel, teacher: PreTrainedMod
             got=type(student).__name__,
             repair="make one: AlbertPlusConfig(exit_layers=[…], exit_head='branch' or 'pooled', …)",
         )
+    if phase.rows == "sentences":
+        _check_encoders(phase, student, teacher)
     _check_head(phase, student, what="model", read=phase.needs)
     if teacher is not None and phase.of_teacher:
         _check_head(phase, teacher, what="teacher", read=phase.of_teacher)
@@ -224,6 +246,19 @@ def _check_head(phase: Phase, model: PreTrainedModel, *, what: str, read: frozen
             got=type(model).__name__,
             repair="open it with AutoModelForSequenceClassification or AutoModelForTokenClassification",
         )
+
+
+def _check_encoders(phase: Phase, student: PreTrainedModel, teacher: PreTrainedModel | None) -> None:
+    for what, model in {"model": student, "teacher": teacher}.items():
+        if model is None or not (
+            type(model).__name__.endswith("Model") or (isinstance(model, SentenceEncoder) and model is teacher)
+        ):
+            raise InvalidInput(
+                f"{what} must be an encoder without a head, as the phase {phase.name} compares vectors of texts",
+                got="none" if model is None else type(model).__name__,
+                repair="open it with AutoModel",
+            )
+    check_spaces([phase], student=student.config, teacher=None if teacher is None else teacher.config)
 
 
 def _check_labels(phase: Phase, ours: Any, theirs: Any) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from ..conversion.sentence_encoders import with_pooling
 from ..conversion.sentence_modules import form_of, read_modules, write_modules
 from ..engines.pooled_encoder import SentenceEncoder
@@ -23,12 +25,12 @@ def form_of_teacher(teacher: str, phase: Phase) -> SentenceForm:
     Raises:
         InvalidInput: it says nothing and nothing is told, or it says something else.
     """
-    own, told = read_modules(teacher, option="--teacher"), phase.pooling
+    own, told = read_modules(teacher, option="--teacher") if teacher else None, phase.pooling
     if own is None:
         if told == "teacher":
             raise InvalidInput(
                 "--teacher must be a sentence encoder, with a modules.json that says how it makes vectors",
-                got=teacher,
+                got=teacher or "a model of no directory",
                 repair="say it with --set pooling=mean, or cls for the first token",
             )
         return form_of(told, normalize=False)
@@ -90,6 +92,17 @@ def check_spaces(phases: Sequence[Phase], *, student: Any, teacher: Any) -> None
             )
 
 
+def as_teacher(encoder: PreTrainedModel, phase: Phase) -> SentenceEncoder:
+    """An opened encoder as the sentence encoder that the directory or Hub id which it was opened from describes.
+
+    Raises:
+        InvalidInput: as `form_of_teacher`.
+    """
+    if isinstance(encoder, SentenceEncoder):
+        return encoder
+    return SentenceEncoder(encoder, **vars(form_of_teacher(str(encoder.name_or_path), phase)))
+
+
 def sentence_student(student: Any, teacher: SentenceEncoder) -> SentenceEncoder:
     """The encoder of a student as a sentence encoder that makes vectors as its teacher does, without dense layer and head."""
     encoder = with_pooling(student.albert_plus, teacher.pooling)
@@ -97,10 +110,15 @@ def sentence_student(student: Any, teacher: SentenceEncoder) -> SentenceEncoder:
 
 
 def save_sentence_student(student: SentenceEncoder, tokenizer: Any, directory: Path, phases: Sequence[Phase]) -> None:
-    """Saves the encoder as a model directory that transformers and sentence-transformers open, with the prefixes that serve."""
+    """Saves the encoder as a model directory that transformers and sentence-transformers open, with the prefixes that serve.
+
+    Args:
+        tokenizer: None where somebody else keeps it.
+    """
     prefixes = next((term.prefixes for term in phases[-1].terms if isinstance(term, VectorSimilarity)), ())
     if prefixes:
         setattr(student.encoder.config, DIMS, list(prefixes))
     student.encoder.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(directory)
     write_modules(directory, student.config, SentenceForm(student.pooling, student.normalize))

@@ -11,14 +11,16 @@ import torch
 from transformers import PreTrainedConfig
 from transformers.utils import ModelOutput
 
-from ..errors import InvalidInput, first_line
+from ..config_files import optional_file
+from ..errors import InvalidInput, first_line, suggest
 from ..heads import architecture_of, head_of
 from ..machine import physical_cores
 from ..model_inputs import input_rank
 from ..model_outputs import logits_of
 from ..records.processes import MOST_THREADS
-from .artefacts import Runtime, get_runtime
-from .runtime_files import check_hashes, engine_file
+from ..records.record import RECORD
+from .artefacts import ARTEFACTS, RUNTIMES, Runtime, get_runtime
+from .runtime_files import check_hashes, engine_file, weight_files
 from .tensors import check_tensors
 
 
@@ -129,6 +131,51 @@ class Engine(ABC):
         engine: Engine = opener(directory, chosen, threads=threads or physical_cores(), providers=providers)
         _call_as_model(engine)
         return engine
+
+    @staticmethod
+    def from_pretrained(
+        source: str | Path,
+        *,
+        file_name: str | None = None,
+        threads: int | None = None,
+        providers: Sequence[str] | None = None,
+    ) -> "Engine":
+        """Opens a graph by its file name, as optimum's `ORTModelFor…` and `OVModelFor…` classes do.
+
+        Args:
+            source: a model directory, or a Hub id, of which only what the graph needs is fetched.
+            file_name: of the graph, with its folder or without: `model_int8.onnx`; `onnx/model.onnx` by default.
+            threads, providers: as `load` has them.
+
+        Raises:
+            InvalidInput: as `load`; or no file that an export makes.
+        """
+        chosen = _runtime_of_file(file_name or str(ARTEFACTS["onnx"].file))
+        if not Path(source).is_dir():
+            needed = weight_files(Path(chosen.file))
+            found = [optional_file(source, name) for name in ("config.json", RECORD, *map(Path.as_posix, needed))]
+            if found[0] is None:
+                raise InvalidInput(
+                    "a graph must lie in a model directory or on the Hub", got=str(source), repair="check the name"
+                )
+            source = found[0].parent
+        return Engine.load(source, chosen.name, threads=threads, providers=providers)
+
+
+def _runtime_of_file(file_name: str) -> Runtime:
+    """The runtime of an export by the name of its file.
+
+    Raises:
+        InvalidInput: no such export.
+    """
+    exports = [runtime for runtime in RUNTIMES.values() if runtime.artefact is not None]
+    for runtime in exports:
+        if file_name in (runtime.file, Path(runtime.file).name):
+            return runtime
+    names = list(dict.fromkeys(Path(runtime.file).name for runtime in exports))
+    raise InvalidInput(
+        "file_name must be one that an export has", got=repr(file_name), repair=suggest(file_name, names)
+    )
 
 
 def _call_as_model(engine: Engine) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from ..conversion.settings import Pooling
 from ..errors import InvalidInput, check_known, check_values, shown
 from ..option import Option, PythonOnly
-from ..training.settings import Precision, TrainSettings
+from ..training.settings import Precision, TrainSettings, check_trackers
 
 Traffic = Literal["batches", "alone"]
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -140,9 +140,17 @@ class CompressSettings:
     precision: Annotated[
         Precision, Option("What training multiplies in: auto takes bf16 where the hardware multiplies it natively.")
     ] = TrainSettings.precision
+    report_to: Annotated[
+        tuple[str, ...],
+        Option(
+            "Draw the losses of each candidate in tensorboard (files in its own runs/, below OUT/trials), wandb or mlflow; repeat for several. "
+            "Default: nowhere."
+        ),
+    ] = ()
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
 
     def __post_init__(self) -> None:
+        check_trackers(self.report_to)
         check_known(self, traffic=("batches", "alone"))
         check_values(
             self,

@@ -175,6 +175,7 @@ def _teacher(source: str, *, data: str, task: Task, out: Path, settings: Compres
         max_length=settings.max_length,
         seed=settings.seed,
         precision=settings.precision,
+        report_to=settings.report_to,
     )
     say(f"{source} is no classifier of {task.name} yet: it is fine-tuned first")
     finetune(source, data=data, task=task, output=output, settings=training, pooling=settings.pooling)

@@ -162,6 +162,7 @@ class Workshop:
             max_length=self.settings.max_length,
             seed=self.settings.seed,
             precision=self.settings.precision,
+            report_to=self.settings.report_to,
         )
         record = distill(
             str(self.guide),

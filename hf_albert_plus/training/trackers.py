@@ -6,6 +6,7 @@ taken again is purged; the others' runs have ids, which are kept beside the chec
 
 import os
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -58,7 +59,10 @@ def _begin_tensorboard(runs: ExitStack, folder: Path, *, resumed_at: int) -> Any
     except ImportError:  # it needs the package tensorboard, where the other one will do
         from tensorboardX import SummaryWriter  # type: ignore[no-redef]
     # A checkpoint's own step was logged before it; a training that begins again draws everything anew.
-    writer = SummaryWriter(str(folder), purge_step=resumed_at + 1 if resumed_at else 0, flush_secs=1)
+    # Files are named by the second: one that begins in the second of another would be written over it.
+    moment = f".{time.time_ns()}"
+    purged_from = resumed_at + 1 if resumed_at else 0
+    writer = SummaryWriter(str(folder), purge_step=purged_from, flush_secs=1, filename_suffix=moment)
     runs.callback(writer.close)
     return TensorBoardCallback(writer)
 

@@ -1,11 +1,13 @@
 """Students of sentence encoders: the losses against numpy, sentences of a text, the stage, the directory that it makes, and what users do wrong."""
 
+import copy
 import json
 
 import numpy
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer
+from datasets import Dataset
+from transformers import AutoConfig, AutoModel, AutoTokenizer, TrainingArguments
 
 import hf_albert_plus
 from hf_albert_plus.checkpoints import copy_model
@@ -290,3 +292,105 @@ def test_a_teacher_with_more_modules_is_refused(teacher, text, tmp_path):
     (other / "modules.json").write_text(json.dumps([*modules, dense]))
     with pytest.raises(InvalidInput, match="must be the mean of the tokens or the first one.*got other modules in"):
         _distill(other, tmp_path / "out", text=text)
+
+
+# The trainer for scripts of one's own
+
+
+def _arguments(out, **given):
+    common = {
+        "per_device_train_batch_size": 8, "learning_rate": 1e-3, "logging_steps": 1, "save_strategy": "no", "use_cpu": True,
+        "disable_tqdm": True, "report_to": "none", "lr_scheduler_type": "constant", "seed": 3,
+    }  # fmt: skip
+    return TrainingArguments(str(out), **{**common, **given})
+
+
+def _rows(directory, texts):
+    return Dataset.from_dict(dict(AutoTokenizer.from_pretrained(directory)(texts, truncation=True, max_length=32)))
+
+
+def _random_student(teacher, **fields):
+    config = AutoConfig.from_pretrained(teacher)
+    shape = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 64}
+    torch.manual_seed(1)
+    return hf_albert_plus.AlbertPlusModel(hf_albert_plus.AlbertPlusConfig(
+        **{**shape, "num_hidden_layers": 2, "vocab_size": config.vocab_size, "pooler": "none", "hidden_dropout_prob": 0.0, **fields}
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [32, 16])
+def test_the_trainers_loss_of_a_batch_is_the_stages(teacher, text, tmp_path, monkeypatch, width):
+    seen = {}
+
+    def stop(distiller, *, rows, collator, **options):
+        batch = collator([rows[place] for place in range(8)])
+        with torch.no_grad():
+            seen["loss"] = float(distiller(**batch)["loss"])
+        seen["terms"], seen["distiller"] = distiller.take_terms(), copy.deepcopy(distiller)
+        raise RuntimeError("stopped")
+
+    monkeypatch.setattr(run, "train", stop)
+    shape = {"hidden_size": width, "num_attention_heads": 4, "hidden_dropout_prob": 0.0}
+    values = (("matryoshka_dims", "4,8"),)
+    with pytest.raises(RuntimeError, match="stopped"):
+        _distill(teacher, tmp_path / "stage", text=text, overrides=shape, values=values)
+    texts = sentence_texts(text, AutoTokenizer.from_pretrained(teacher), max_length=32, cut="sentences")[:8]
+    trainer = hf_albert_plus.DistillationTrainer(
+        seen["distiller"].student.encoder, _arguments(tmp_path / "own", max_steps=1), teacher=AutoModel.from_pretrained(teacher),
+        method="embeddings", settings=dict(values), projections={"vectors": seen["distiller"].projections["vectors"]},
+        train_dataset=_rows(teacher, texts), processing_class=AutoTokenizer.from_pretrained(teacher),
+    )  # fmt: skip
+    assert trainer.evaluate(_rows(teacher, texts))["eval_loss"] == pytest.approx(seen["loss"], rel=1e-4)
+    trainer.train()
+    entry = next(entry for entry in trainer.state.log_history if "loss" in entry)
+    assert entry["loss"] == pytest.approx(seen["loss"], rel=1e-4)
+    assert {name: entry[name] for name in seen["terms"]} == pytest.approx(seen["terms"], rel=1e-4)
+
+
+def test_the_trainer_makes_a_sentence_encoder_and_goes_on_with_it(teacher, tmp_path):
+    """Its checkpoints are students, which hold no teacher and no wrapper."""
+    tokenizer, student = AutoTokenizer.from_pretrained(teacher), _random_student(teacher)
+
+    def make(model, **given):
+        return hf_albert_plus.DistillationTrainer(
+            model, _arguments(tmp_path / "run", save_strategy="steps", save_steps=4, **given), teacher=AutoModel.from_pretrained(teacher),
+            method="embeddings", settings={"matryoshka_dims": "8"}, train_dataset=_rows(teacher, TEXTS * 4), processing_class=tokenizer,
+        )  # fmt: skip
+
+    trainer = make(student, max_steps=8)
+    trainer.train()
+    losses_of = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses_of[-1] < losses_of[0]
+    trainer.save_model(str(tmp_path / "out"))
+    assert read_modules(tmp_path / "out", option="DIR") == SentenceForm("mean", normalize=True)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["matryoshka_dims"] == [8]
+    saved = hf_albert_plus.AlbertPlusModel.from_pretrained(tmp_path / "out").state_dict()
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in student.state_dict().items())
+    assert TextEncoder(tmp_path / "out", "torch").encode(TEXTS).shape == (len(TEXTS), 32)
+    resumed = make(_random_student(teacher), max_steps=8)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-4"))
+    assert resumed.state.global_step == 8
+    for name, tensor in resumed.kept.state_dict().items():
+        torch.testing.assert_close(tensor, saved[name], atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_what_the_trainer_cannot_compare_is_refused(teacher, encoder_dir, tmp_path):
+    def make(student, of, **settings):
+        hf_albert_plus.DistillationTrainer(
+            student, _arguments(tmp_path), teacher=of, method="embeddings", settings=settings
+        )
+
+    student, sentence_encoder = _random_student(teacher), AutoModel.from_pretrained(teacher)
+    with pytest.raises(
+        InvalidInput, match="teacher must be an encoder without a head.*got none; open it with AutoModel"
+    ):
+        make(student, None)
+    with pytest.raises(InvalidInput, match="model must be an encoder without a head.*got AlbertPlusForMaskedLM"):
+        make(hf_albert_plus.AlbertPlusForMaskedLM(student.config), sentence_encoder)
+    with pytest.raises(InvalidInput, match="--teacher must be a sentence encoder.*say it with --set pooling=mean"):
+        make(student, AutoModel.from_pretrained(encoder_dir))
+    with pytest.raises(InvalidInput, match="got a model of no directory"):
+        make(student, _random_student(teacher))
+    with pytest.raises(InvalidInput, match="must learn the similarities of texts"):
+        make(_random_student(teacher, hidden_size=16), sentence_encoder, similarity_weight=0.0)
+    make(student, AutoModel.from_pretrained(encoder_dir), pooling="cls")

@@ -10,9 +10,14 @@ from hf_albert_plus.cli.settings import RunSettings
 from hf_albert_plus.compression.quantisation.stage import qat
 from hf_albert_plus.compression.settings import PruneSettings, QatSettings, SparsifySettings
 from hf_albert_plus.compression.sparsity import sparsify
+from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.search.set_aside import set_aside
+from hf_albert_plus.search.settings import CompressSettings
+from hf_albert_plus.search.shapes import Slimmed
+from hf_albert_plus.search.workshop import Workshop
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.training import loop
 from hf_albert_plus.training import settings as training_settings
@@ -107,8 +112,28 @@ def test_trainings_that_compress_draw_too(stage, kind, teachers, data_dir, tmp_p
     assert curves_in(tmp_path / "out" / "runs")["train/loss"]
 
 
-def test_a_run_hands_it_to_both_trainings():
+def test_every_candidate_of_a_search_has_its_run(teachers, data_dir, tmp_path):
+    task, out = get_task("sst2"), tmp_path / "trials"
+    rows, _ = set_aside(str(data_dir), task=task, output=tmp_path / "rows", seed=0)
+    settings = CompressSettings(epochs=4.0, max_length=32, precision="fp32", report_to=("tensorboard",))
+    whole = tmp_path / "whole"
+    convert(str(teachers / "sst2"), output=whole)
+    shop = Workshop(
+        teacher=whole, whole=whole, guide=whole, data=str(data_dir), task=task, rows=rows, depth=4, out=out, settings=settings, threads=1,
+    )  # fmt: skip
+    shapes = [Slimmed(layers, 1.0) for layers in (1, 2)]
+    for shape in shapes:
+        shop.begin(shape)
+    shop.finish(shapes[0])
+    runs = {path.parent.relative_to(out) for path in out.rglob("*tfevents*")}
+    parts = [(shapes[0], "begun"), (shapes[0], "taught"), (shapes[1], "begun")]
+    assert {tuple(path.parts[:3]) for path in runs} == {(shape.name, part, "runs") for shape, part in parts}
+    assert all(curves_in(out / path)["train/loss"] for path in runs)
+
+
+def test_a_run_hands_it_to_both_trainings_and_to_its_search():
     settings = RunSettings(report_to=("tensorboard",))
+    assert settings.search().report_to == ("tensorboard",)
     assert settings.training(get_task("sst2")).report_to == ("tensorboard",)
 
 
