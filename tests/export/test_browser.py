@@ -9,28 +9,27 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from hf_albert_plus.demo.data import SIZES, mrpc, pretraining_pair, sst2, write_task
+from hf_albert_plus.demo.data import mrpc, pretraining_pair, sst2
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.unsigned_weights import saturates
 from hf_albert_plus.export.settings import ExportSettings
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.heads import albert_plus_class
-from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.text.vocabularies import train_unigram
-from hf_albert_plus.training.finetuning import finetune
-from hf_albert_plus.training.settings import TrainSettings
 from tests.support.int8_arithmetic import exact_int8
 from tests.support.javascript import PACKAGES, in_browser, in_node, why_no_browser, why_no_node
 from tests.support.kinds import KINDS, make_classifier
 from tests.support.kinds import TEXTS as SHORT
 from tests.support.small_models import randomise, small_config
+from tests.support.trained import train_sst2
 from tests.support.worldly import worldly
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CLOSE = 1e-3
-# The demo's words with others among them: accents, emoji, scripts without spaces, control characters, long words.
-TEXTS = worldly([sst2(random)["sentence"] for random in [Random(5)] for _ in range(200)], seed=5)
+# The demo's words, and with others among them: accents, emoji, scripts without spaces, control characters, long words.
+PLAIN = [sst2(random)["sentence"] for random in [Random(5)] for _ in range(200)]
+TEXTS = worldly(PLAIN, seed=5)
 PAIRS = [mrpc(random) for random in [Random(6)] for _ in range(200)]
 FIRST, SECOND = (worldly([row[name] for row in PAIRS], seed=6) for name in ("sentence1", "sentence2"))
 NER = {"id2label": dict(enumerate("ABC")), "label2id": {name: number for number, name in enumerate("ABC")}}
@@ -67,7 +66,7 @@ def made(tmp_path_factory, tokenizer_dir):
     lines = ["\t".join(pretraining_pair(random)) for _ in range(800)]
     unigram, _ = train_unigram(lines, vocab_size=320, sample=10**6, seed=0)
     unigram.save_pretrained(root / "unigram")
-    _train(root, tokenizer)
+    train_sst2(root / "models" / "trained", tokenizer_dir, work=root)
     make_classifier(root / "models" / "pairs", tokenizer_dir)
     make_classifier(root / "models" / "several", root / "unigram", **KINDS["several"])
     heads = {
@@ -88,24 +87,6 @@ def made(tmp_path_factory, tokenizer_dir):
     settings = ExportSettings(pooling="mean", normalize=True)
     export(root / "models" / "vectors", to=["onnx", "web"], output=root / "exports" / "pooled", settings=settings)
     return root
-
-
-def _train(root, tokenizer):
-    """A classifier that knows what it says: rounding errors of another runtime move none of its answers."""
-    (root / "data").mkdir()
-    assert SIZES["train"] == 6000
-    write_task(root / "data", "sst2", seed=0)
-    fields = {"hidden_size": 128, "embedding_size": 64, "intermediate_size": 256, "num_hidden_layers": 2}
-    free = {"attention_sharing": "none", "ffn_sharing": "none", "pooling": "mean", "pooler": "none"}
-    torch.manual_seed(0)
-    albert_plus_class("Model")(small_config(vocab_size=len(tokenizer), **fields, **free)).save_pretrained(
-        root / "start"
-    )
-    tokenizer.save_pretrained(root / "start")
-    settings = TrainSettings(epochs=2, batch_size=32, learning_rate=1e-3, max_length=32, precision="fp32")
-    output = root / "models" / "trained"
-    output.parent.mkdir()
-    finetune(str(root / "start"), data=str(root / "data"), task=get_task("sst2"), output=output, settings=settings)
 
 
 @pytest.fixture(scope="module")
@@ -275,20 +256,21 @@ def test_the_page_answers_with_its_server_and_without(made, visited):
 
 
 @pytest.mark.parametrize(
-    ("name", "graph", "runtime", "lines"),
+    ("name", "given", "runtime", "lines"),
     [
-        pytest.param("trained", "model_quantized.onnx", "onnx-int8", TEXTS, marks=exact_int8),
-        ("several", "model.onnx", "torch", TEXTS),
-        ("pairs", "model.onnx", "torch", [f"{first}\t{second}" for first, second in zip(FIRST, SECOND, strict=True)]),
+        pytest.param("trained", ["trained/web"], "onnx-int8", TEXTS, marks=exact_int8),
+        pytest.param("trained", ["trained"], "onnx-int8", PLAIN, marks=exact_int8),
+        ("several", ["several"], "torch", PLAIN),
+        ("several", ["several/web", "model.onnx"], "torch", TEXTS),
+        ("pairs", ["pairs/web"], "torch", [f"{first}\t{second}" for first, second in zip(FIRST, SECOND, strict=True)]),
     ],
 )
-def test_onnxruntime_alone_answers_in_another_language(made, folders, name, graph, runtime, lines):
+def test_onnxruntime_alone_answers_in_another_language(made, name, given, runtime, lines):
+    """From the directory of the export, and from the folder for transformers.js in it."""
     lines = [line for line in lines if "\n" not in line and line.count("\t") == (name == "pairs")]
     assert len(lines) > 150
-    script = PACKAGES.parent / "plain-onnxruntime.mjs"
-    run = subprocess.run(
-        ["node", script, folders[name], graph], input="\n".join(lines), capture_output=True, text=True, check=True
-    )
+    words = ["node", PACKAGES.parent / "plain-onnxruntime.mjs", made / "exports" / given[0], *given[1:]]
+    run = subprocess.run(words, input="\n".join(lines), capture_output=True, text=True, check=True)
     found = [json.loads(line) for line in run.stdout.splitlines()]
     tokenizer = AutoTokenizer.from_pretrained(made / "models" / name)
     engine = Engine.load(made / "exports" / name, runtime, threads=1)
