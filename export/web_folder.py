@@ -16,6 +16,7 @@ from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import Artefact, names_in_words
 from hf_albert_plus.engines.classifier_config import problem_type_of
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.export.web_tokenizer import web_tokenizer
 from hf_albert_plus.heads import architecture_of, head_of
 from hf_albert_plus.model_inputs import longest_input, reads_token_types
 from hf_albert_plus.records.files import write_json
@@ -98,11 +99,9 @@ def write_web_folder(
         _link(directory / str(graphs[dtype]), folder / file)
     default = next(iter(models))
     write_json(folder / "config.json", _config(model.config, default=default))
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    # transformers.js pads and cuts as its callers say.
-    (folder / "tokenizer.json").write_text(
-        json.dumps({**backend, "padding": None, "truncation": None}, ensure_ascii=False), encoding="utf-8"
-    )
+    backend = tokenizer.backend_tokenizer
+    written = web_tokenizer(backend, json.loads(backend.to_str()))
+    (folder / "tokenizer.json").write_text(json.dumps(written, ensure_ascii=False), encoding="utf-8")
     write_json(folder / "tokenizer_config.json", _tokenizer_config(model.config, tokenizer))
     return WebFolder({dtype: f"{FOLDER}/{file}" for dtype, file in models.items()}, default)
 

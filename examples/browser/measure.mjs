@@ -1,20 +1,26 @@
 // What visitors wait for: the download, the first answer in a browser that has nothing kept, and the time of one text, in turns over models.
 //
-//   node measure.mjs [--chromium /usr/bin/chromium] [--rounds 5] work/student-web/web other/web < texts.txt
+//   node measure.mjs [--chromium /usr/bin/chromium] [--rounds 5] [--json browser.json] work/student-web/web other/web < texts.txt
 //
 // A model is a folder that `albert-plus export --to web` wrote, and a line a text. Pages, models and runtime come from this machine, so the time
-// to the first answer has no network in it. Prints JSON: for each model bytes, milliseconds, and how many times as fast as the last one it is.
+// to the first answer has no network in it. Prints JSON, and writes it where --json says: for each model bytes, milliseconds of each round, and how
+// many times as fast as the last one it is, with what they were measured on.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, cpus, loadavg } from "node:os";
 import { basename, dirname, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { inChromium } from "./chromium.mjs";
 import { servePage } from "./page-server.mjs";
 
-const USAGE = "usage: node measure.mjs [--chromium PATH] [--rounds N] WEB_FOLDER… < texts.txt";
+const USAGE = "usage: node measure.mjs [--chromium PATH] [--rounds N] [--json FILE] WEB_FOLDER… < texts.txt";
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { chromium: { type: "string", default: "/usr/bin/chromium" }, rounds: { type: "string", default: "5" } },
+  options: {
+    chromium: { type: "string", default: "/usr/bin/chromium" },
+    rounds: { type: "string", default: "5" },
+    json: { type: "string" },
+  },
 });
 const texts = readFileSync(0, "utf8").split("\n").filter(Boolean);
 const rounds = Number(values.rounds);
@@ -94,6 +100,7 @@ async function inTurns() {
   }
 }
 
+const load = loadavg()[0];
 const visits = [];
 for (const { id } of models) visits.push(await visit(id));
 const taken = await inTurns();
@@ -105,6 +112,18 @@ const rows = models.map(({ folder }, number) => ({
   page_and_runtime_bytes: visits[number].otherBytes,
   first_answer_ms: Math.round(visits[number].firstMs),
   p50_ms: Number(median(medians[number]).toFixed(2)),
+  p50_ms_of_rounds: medians[number].map((ms) => Number(ms.toFixed(2))),
   times_as_fast_as_the_last: Number(median(medians[number].map((ms, round) => last[round] / ms)).toFixed(2)),
 }));
-console.log(JSON.stringify({ texts: texts.length, rounds, rows }, null, 2));
+const packages = JSON.parse(readFileSync(new URL("package-lock.json", import.meta.url), "utf8")).packages;
+const measuredOn = {
+  processor: cpus()[0].model,
+  cores: availableParallelism(),
+  load_before: Number(load.toFixed(1)),
+  chromium: await inChromium(values.chromium, async (browser) => browser.browser()?.version() ?? null),
+  onnxruntime_web: packages["node_modules/onnxruntime-web"].version,
+  date: new Date().toISOString().slice(0, 10),
+};
+const found = JSON.stringify({ texts: texts.length, rounds, measured_on: measuredOn, rows }, null, 2);
+console.log(found);
+if (values.json) writeFileSync(values.json, `${found}\n`);

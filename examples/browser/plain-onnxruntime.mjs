@@ -1,15 +1,18 @@
 // Classifies texts with onnxruntime and a tokenizer, without transformers.js: what any language with an onnxruntime can do.
 //
-//   node plain-onnxruntime.mjs work/student-web/web < texts.txt
+//   node plain-onnxruntime.mjs work/student < texts.txt
+//   node plain-onnxruntime.mjs work/student/web model_int8.onnx < texts.txt
 //
+// The folder is any export: the directory itself, or the one for transformers.js in it. The graph is one of its onnx/, the int8 one unless it is named.
 // A line is a text, or two with a tab between them. Prints an object of labels and scores for each line.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 
-const [folder, graph = "model_quantized.onnx"] = process.argv.slice(2);
+const [folder, named] = process.argv.slice(2);
+const graph = named ?? ["model_int8.onnx", "model.onnx"].find((file) => existsSync(join(folder, "onnx", file)));
 const json = (name) => JSON.parse(readFileSync(join(folder, name), "utf8"));
 const config = json("config.json");
 const settings = json("tokenizer_config.json");
@@ -27,9 +30,10 @@ function inputsOf(line) {
 }
 
 // Each label's own probability where there may be several, else those of labels that exclude each other; the number of a regression as it is.
+const kind = config.problem_type ?? (Object.keys(config.id2label).length === 1 ? "regression" : "single_label_classification");
 function scoresOf(logits) {
-  if (config.problem_type === "regression") return logits;
-  if (config.problem_type === "multi_label_classification") return logits.map((logit) => 1 / (1 + Math.exp(-logit)));
+  if (kind === "regression") return logits;
+  if (kind === "multi_label_classification") return logits.map((logit) => 1 / (1 + Math.exp(-logit)));
   const largest = Math.max(...logits);
   const powers = logits.map((logit) => Math.exp(logit - largest));
   const sum = powers.reduce((one, other) => one + other);

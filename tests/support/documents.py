@@ -43,7 +43,11 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in RUN and not self.comment.startswith("not run: ")
+        return self.needs_node or (self.language in RUN and not self.comment.startswith("not run: "))
+
+    @property
+    def needs_node(self) -> bool:
+        return self.comment == "runs where Node is"
 
     @property
     def runs_until_stopped(self) -> bool:

@@ -3,23 +3,32 @@
 import json
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.documents import ROOT
 
 SCRIPTS = Path(__file__).parent / "node"
 PACKAGES = ROOT / "examples" / "browser" / "node_modules"
+OLDEST_NODE = 20
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 
 
+@cache
 def why_no_node() -> str | None:
     """What is missing to run JavaScript, with what brings it."""
     if shutil.which("node") is None:
         return "no node; install Node 20 or newer"
-    if not (PACKAGES / "@huggingface" / "transformers" / "package.json").is_file():
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.removeprefix("v").partition(".")[0]) < OLDEST_NODE:
+        return f"node is {version}; install Node {OLDEST_NODE} or newer"
+    # An installation that was stopped leaves packages, but not this file.
+    if not (PACKAGES / ".made").is_file():
         return f"no packages in {PACKAGES}; type `make node`"
     return None
 
@@ -29,6 +38,9 @@ def why_no_browser() -> str | None:
     if CHROMIUM is None:
         return "no Chromium; on Debian: apt-get install chromium"
     return why_no_node()
+
+
+needs_node = pytest.mark.skipif(why_no_node() is not None, reason=str(why_no_node()))
 
 
 def in_node(jobs: list[dict[str, Any]], folders: dict[str, str]) -> list[Any]:

@@ -17,7 +17,7 @@ const { origin, requests, close } = await servePage({
 
 async function visit(page, { model, text }) {
   await page.goto(`${origin}/?model=${model}`);
-  await page.waitForFunction(() => document.getElementById("status").textContent.startsWith("ready"), null, { timeout: 60000 });
+  await page.waitForFunction(() => document.getElementById("status").textContent.startsWith("ready"));
   await page.locator("#text").pressSequentially(text);
   await page.waitForFunction(() => / ms$/.test(document.getElementById("status").textContent) && document.querySelector("td"));
   await page.waitForTimeout(500);
@@ -27,6 +27,7 @@ async function visit(page, { model, text }) {
 
 await inChromium(given.chromium, async (browser) => {
   const page = await browser.newPage();
+  page.setDefaultTimeout(120000);
   page.on("console", (message) => message.type() === "error" && console.error(message.text()));
   const online = await visit(page, given.visit);
   const answers = [];
