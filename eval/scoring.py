@@ -41,7 +41,7 @@ from hf_albert_plus.records.record import Parent, Record, file_parent, parent, t
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.inspection import say_unread
-from hf_albert_plus.tasks.long_rows import answering_of
+from hf_albert_plus.tasks.long_rows import numbers_of
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
@@ -162,7 +162,7 @@ def score_targets(
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)
-            run = replace(run, windows=WindowCount.of(answering_of(encoded)))
+            run = replace(run, windows=WindowCount.of(numbers_of(encoded)))
             runs.setdefault((target.label, row_name), []).append(run)
     named = {target.label: target for target in reversed(targets)}
     rows = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..records.progress import say
 from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
 from .joined_answers import windows_a_text
-from .long_rows import answering_of
+from .long_rows import numbers_of
 from .long_texts import Way
 from .question_windows import MOST_CONTEXT_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
@@ -196,8 +196,7 @@ def _of_questions(
     if tokenizer is not None and max_length is not None:
         looked_at = train.select(range(min(len(train), _TOKENISED)))
         rows = encode(looked_at, task, tokenizer, max_length=max_length)
-        counts = Counter(rows[NUMBER])
-        facts["windows"] = (round(len(rows) / len(looked_at), 2), max(counts.values()))
+        facts["windows"] = windows_a_text(rows[NUMBER])
         found = {number for number, start in zip(rows[NUMBER], rows[POSITIONS[0]], strict=True) if start != NOWHERE}
         answered = sum(bool(answers["text"]) for answers in looked_at["label"])
         facts["lost_answers"] = 1 - len(found) / answered if answered else 0.0
@@ -211,8 +210,8 @@ def _of_windows(
     if tokenizer is None or max_length is None or not task.long.has_windows:
         return {}
     looked_at = train.select(range(min(len(train), _TOKENISED)))
-    rows = answering_of(encode(looked_at, task, tokenizer, max_length=max_length))
-    return {"windows": None if rows is None else windows_a_text(rows)}
+    numbers = numbers_of(encode(looked_at, task, tokenizer, max_length=max_length))
+    return {"windows": None if numbers is None else windows_a_text(numbers)}
 
 
 def _of_words(
