@@ -157,8 +157,7 @@ def score_targets(
         tokenizer = load_tokenizer(target.directory, engine.config)
         for row_name, split in splits.items():
             encoded = encode(split, task, tokenizer, max_length=settings.max_length)
-            if task.has_spans:
-                say_unread(encoded, max_length=settings.max_length)
+            say_unread(encoded, task, max_length=settings.max_length)
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)

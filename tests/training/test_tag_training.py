@@ -1,6 +1,7 @@
 """Fine-tuning on tags: what is learned and scored, against transformers' own alignment and seqeval, and starts that are refused."""
 
 import json
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -15,6 +16,7 @@ from hf_albert_plus.eval.scoring import score_engine, score_targets
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus.tasks.long_texts import LongTexts
 from hf_albert_plus.tasks.own_data import find_task
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import load_split
@@ -82,6 +84,42 @@ def test_the_record_says_what_was_in_the_data(tagger):
     sentences = tagged_sentences(96)
     assert facts["words"][1] == max(len(words) for words, _ in sentences)
     assert facts["classes"]["O"] == sum(tags.count("O") for _, tags in sentences)
+
+
+def test_words_that_are_not_read_are_counted_aloud(encoder, tmp_path, capfd):
+    """In training and in scoring, where `--max-length` cuts them and where a row has more windows than are read; not where all are read."""
+    words, tags = tagged_sentences(1)[0]
+    long = (words * 60, tags * 60)
+    for name, rows in (("train", [long, *tagged_sentences(30)]), ("validation", [long])):
+        (tmp_path / "my").mkdir(exist_ok=True)
+        write_tagged(tmp_path / "my" / f"{name}.jsonl", rows)
+    data, task = str(tmp_path / "my"), find_task(str(tmp_path / "my"))
+    settings = replace(SETTINGS, epochs=0.1, max_length=10)
+    said = {}
+    for way, size in (("cut", 10), ("windows", 10), ("windows", 24)):
+        chosen, directory = replace(task, long=LongTexts(way)), tmp_path / f"{way}-{size}"
+        finetune(str(encoder), data=data, task=chosen, output=directory, settings=replace(settings, max_length=size))
+        facts = json.loads((directory / "record.json").read_text())["result"]["data"]
+        said[way, size] = facts["cut_words"], capfd.readouterr().err
+        score_targets([parse_target(str(directory))], data=data, task=chosen, settings=EvalSettings(max_length=size))
+        said[way, size] += (capfd.readouterr().err,)
+    share, trained, scored = said["cut", 10]
+    assert share > 0.5
+    assert (
+        f"words should be read to have a tag of their own, got {100 * share:.2f} % that are not with --max-length 10: raise it"
+        in trained
+    )
+    assert "that are not with --max-length 10: raise it" in scored
+    share, trained, scored = said["windows", 10]
+    assert 0 < share < 0.5
+    for text in (trained, scored):
+        assert "cut rows into several, as a row has 64 windows at most" in text
+        assert "a text should have fewer than 64 windows of 10 tokens, got one with as many or more" in text
+    assert f"got {100 * share:.2f} % that are not" in trained
+    share, trained, scored = said["windows", 24]
+    assert share == 0
+    assert "look at this: words" not in trained + scored
+    assert "fewer than 64 windows" not in trained + scored
 
 
 def test_a_trained_tagger_learns_on(data, tagger, tmp_path):
