@@ -17,7 +17,6 @@ from hf_albert_plus.eval.answers import first_metric, label_array, predictions, 
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
 from hf_albert_plus.eval.measured_documents import (
     PREDICTIONS,
-    BatchingPace,
     Environment,
     ScoredRow,
     ScoredRun,
@@ -27,7 +26,7 @@ from hf_albert_plus.eval.measured_documents import (
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers, read_predictions
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
-from hf_albert_plus.eval.scored_rows import architecture_hash, scored_row
+from hf_albert_plus.eval.scored_rows import architecture_hash, pace_of, scored_row
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.eval.vector_scores import check_vector_task, static_rows, vector_run
@@ -205,14 +204,7 @@ def _scored_run(
         seed=training_record(target.directory).get("settings", {}).get("seed"),
         metrics=compute_metrics(predicted, labels, task, logits=logits),
         seconds=round(float(numpy.median(next(iter(seconds.values())))), 3),
-        throughput=[
-            BatchingPace(
-                batching=way,
-                sentences_per_s=round(len(labels) / float(numpy.median(taken)), 1),
-                seconds=[round(value, 4) for value in taken],
-            )
-            for way, taken in seconds.items()
-        ],
+        throughput=[pace_of(way, taken, labels, task) for way, taken in seconds.items()],
         model_sha256=model_hash(target.directory, target.runtime),
         architecture_sha256=architecture_hash(engine.config),
         predictions=as_numbers(predicted, task),

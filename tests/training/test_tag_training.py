@@ -23,6 +23,7 @@ from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.new_heads import start_at_priors
 from hf_albert_plus.training.settings import TrainSettings
+from tests.support.command_line import invoke
 from tests.support.small_models import make_encoder, small_config
 from tests.support.tagged import tagged_sentences, write_tagged
 
@@ -73,10 +74,19 @@ def test_a_tagger_is_scored_as_transformers_and_seqeval_have_it(data, tagger):
     (run,) = scores.rows[0].runs
     assert [[task.labels[tag] for tag in row] for row in run.predictions] == said
     assert run.metrics["entity_f1"] == pytest.approx(expected)
+    (pace,) = run.throughput
+    assert pace.words_per_s == pytest.approx(sum(map(len, held)) / run.seconds, rel=0.5 / 1e3 / run.seconds + 0.01)
+    assert pace.words_per_s > pace.sentences_per_s > 0
     assert score_engine(
         Engine.load(tagger), data=str(data), task=task, max_length=SETTINGS.max_length
     ) == pytest.approx(expected)
     assert sum(each.answers for each in run.reliability.bins) == sum(map(len, held))
+
+
+def test_the_table_has_words_a_second(data, tagger):
+    said = invoke("eval", tagger, "--data", data, "--batching", "length:512", "--batching", "file:8").output
+    columns = ("sentences/s length:512", "sentences/s file:8", "words/s length:512", "words/s file:8")
+    assert [len(said.split(column)) for column in columns] == [2, 2, 2, 2]
 
 
 def test_the_record_says_what_was_in_the_data(tagger):
