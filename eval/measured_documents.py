@@ -26,8 +26,7 @@ PositiveCount = Annotated[int, limited(ge=1, le=int(_LARGEST))]
 Number = int | float
 Size = Annotated[int | float, limited(ge=-_LARGEST, le=_LARGEST)]
 Positive = Annotated[int | float, limited(ge=1e-9, le=_LARGEST)]
-# Points, or an error in the unit of the numbers.
-Measure = Size
+Measure = Size  # points, or an error in the unit of the numbers
 MeasureInterval = Annotated[list[Measure], limited(min_length=2, max_length=2)]
 Ratios = Annotated[list[Positive], limited(min_length=2, max_length=2)]
 Metrics = Annotated[dict[str, Measure | None], limited(min_length=1)]
@@ -99,10 +98,11 @@ class LoadedEnvironment(Environment):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchingPace:
-    """How fast a run was with one way to make batches, and the seconds of each of its rounds."""
+    """How fast a run was with one way to make batches, of tags in words too (those that are cut among them), and the seconds of each round."""
 
     batching: str
     sentences_per_s: Size
+    words_per_s: Size | None = field(default=None, metadata=IF_KNOWN)
     seconds: list[Size]
 
 

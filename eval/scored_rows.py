@@ -2,14 +2,16 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
-from hf_albert_plus.eval.measured_documents import ScoredRow, ScoredRun
+from hf_albert_plus.eval.measured_documents import BatchingPace, ScoredRow, ScoredRun
 from hf_albert_plus.eval.metrics import comparable
 from hf_albert_plus.eval.predictions import as_numbers, from_numbers
 from hf_albert_plus.eval.resampling import Sample, intervals
+from hf_albert_plus.eval.tag_scores import unpadded
 from hf_albert_plus.tasks.task import Task
 
 
@@ -30,6 +32,19 @@ def scored_row(runs: list[ScoredRun], labels: numpy.ndarray, task: Task, row_nam
         spread={name: None if points is None else [min(points), max(points)] for name, points in defined.items()},
         intervals={name: None if defined[name] is None else drawn[name] for name in task.metrics},
         runs=runs,
+    )
+
+
+def pace_of(
+    batching: str, seconds: Sequence[float], labels: numpy.ndarray, task: Task, *, decimals: int = 4
+) -> BatchingPace:
+    """How fast examples were answered, whose labels are those of `label_array`."""
+    taken = float(numpy.median(seconds))
+    return BatchingPace(
+        batching=batching,
+        sentences_per_s=round(len(labels) / taken, 1),
+        words_per_s=round(sum(map(len, unpadded(labels))) / taken, 1) if task.has_tags else None,
+        seconds=[round(value, decimals) for value in seconds],
     )
 
 

@@ -17,7 +17,6 @@ from hf_albert_plus.eval.answers import first_metric, label_array, predictions, 
 from hf_albert_plus.eval.batched_inference import Batching, Outputs, parse_batching, predict, timed_outputs
 from hf_albert_plus.eval.measured_documents import (
     PREDICTIONS,
-    BatchingPace,
     Environment,
     ScoredRow,
     ScoredRun,
@@ -27,7 +26,7 @@ from hf_albert_plus.eval.measured_documents import (
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers, read_predictions
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
-from hf_albert_plus.eval.scored_rows import architecture_hash, scored_row
+from hf_albert_plus.eval.scored_rows import architecture_hash, pace_of, scored_row
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.eval.vector_scores import check_vector_task, static_rows, vector_run
@@ -41,7 +40,7 @@ from hf_albert_plus.records.record import Parent, Record, file_parent, parent, t
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.inspection import say_unread
-from hf_albert_plus.tasks.long_rows import answering_of
+from hf_albert_plus.tasks.long_rows import numbers_of
 from hf_albert_plus.tasks.rows import encode, fits_positions, load_tokenizer
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task import Task
@@ -157,12 +156,11 @@ def score_targets(
         tokenizer = load_tokenizer(target.directory, engine.config)
         for row_name, split in splits.items():
             encoded = encode(split, task, tokenizer, max_length=settings.max_length)
-            if task.has_spans:
-                say_unread(encoded, max_length=settings.max_length)
+            say_unread(encoded, task, max_length=settings.max_length)
             what = f"{target.label} {row_name}"
             outputs, seconds = timed_outputs(engines, encoded, tokenizer, rounds=settings.rounds, what=what)
             run = _scored_run(target, engine, outputs, seconds, references[row_name], task)
-            run = replace(run, windows=WindowCount.of(answering_of(encoded)))
+            run = replace(run, windows=WindowCount.of(numbers_of(encoded)))
             runs.setdefault((target.label, row_name), []).append(run)
     named = {target.label: target for target in reversed(targets)}
     rows = [
@@ -206,14 +204,7 @@ def _scored_run(
         seed=training_record(target.directory).get("settings", {}).get("seed"),
         metrics=compute_metrics(predicted, labels, task, logits=logits),
         seconds=round(float(numpy.median(next(iter(seconds.values())))), 3),
-        throughput=[
-            BatchingPace(
-                batching=way,
-                sentences_per_s=round(len(labels) / float(numpy.median(taken)), 1),
-                seconds=[round(value, 4) for value in taken],
-            )
-            for way, taken in seconds.items()
-        ],
+        throughput=[pace_of(way, taken, labels, task) for way, taken in seconds.items()],
         model_sha256=model_hash(target.directory, target.runtime),
         architecture_sha256=architecture_hash(engine.config),
         predictions=as_numbers(predicted, task),

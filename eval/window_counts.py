@@ -6,7 +6,6 @@ from typing import Annotated
 
 from hf_albert_plus.records.limits import limited
 from hf_albert_plus.tasks.joined_answers import windows_a_text
-from hf_albert_plus.tasks.windows import Answering
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +16,11 @@ class WindowCount:
     most: Annotated[int, limited(ge=1, le=1_000_000)]
 
     @classmethod
-    def of(cls, rows: Sequence[Answering] | None) -> "WindowCount | None":
-        """Those of rows, by what each answers for; None where each text has one row."""
-        if rows is None:
+    def of(cls, numbers: Sequence[int] | None) -> "WindowCount | None":
+        """Those of rows, by the number of each row's text; None where each text has one row."""
+        if numbers is None:
             return None
-        mean, most = windows_a_text(rows)
+        mean, most = windows_a_text(numbers)
         return cls(mean=mean, most=most)
 
     def __str__(self) -> str:

@@ -14,11 +14,11 @@ from hf_albert_plus.eval.answers import first_metric, label_array, predictions, 
 from hf_albert_plus.eval.floor.floor_classifier import KINDS, FloorClassifier, Kind, features_of, parted
 from hf_albert_plus.eval.floor.frequent_tags import frequent_tags
 from hf_albert_plus.eval.floor.linear import Linear, fits
-from hf_albert_plus.eval.measured_documents import FLOOR, BatchingPace, ScoredRow, ScoredRun, to_json
+from hf_albert_plus.eval.measured_documents import FLOOR, ScoredRow, ScoredRun, to_json
 from hf_albert_plus.eval.metrics import compute_metrics
 from hf_albert_plus.eval.predictions import as_numbers
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
-from hf_albert_plus.eval.scored_rows import scored_row
+from hf_albert_plus.eval.scored_rows import pace_of, scored_row
 from hf_albert_plus.eval.scoring import SCORES, scores_document
 from hf_albert_plus.machine import FORMAT
 from hf_albert_plus.records.files import file_sha256, write_json
@@ -128,15 +128,12 @@ def _scored(
     rule = rule_for(task)
     predicted, kept = predictions(logits, task, rule=rule), rounded_logits(logits, task)
     taken = float(numpy.median(seconds))
-    pace = BatchingPace(
-        batching=_PACE, sentences_per_s=round(len(labels) / taken, 1), seconds=[round(each, 5) for each in seconds]
-    )
     run = ScoredRun(
         directory=str(place),
         seed=None,
         metrics=compute_metrics(predicted, labels, task, logits=kept),
         seconds=round(taken, 5),
-        throughput=[pace],
+        throughput=[pace_of(_PACE, seconds, labels, task, decimals=5)],
         model_sha256=file_sha256(directory / "model.safetensors"),
         architecture_sha256="",
         file_bytes=sum(file.stat().st_size for file in directory.iterdir()),

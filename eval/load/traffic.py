@@ -32,8 +32,8 @@ from hf_albert_plus.eval.measured_documents import Cell
 from hf_albert_plus.eval.settings import BenchSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.eval.window_counts import WindowCount
-from hf_albert_plus.tasks.joined_answers import rows_of_texts, text_numbers
-from hf_albert_plus.tasks.long_rows import answering_of
+from hf_albert_plus.tasks.joined_answers import rows_of_texts
+from hf_albert_plus.tasks.long_rows import numbers_of
 from hf_albert_plus.tasks.row_texts import texts_of
 from hf_albert_plus.tasks.rows import encode, load_tokenizer
 from hf_albert_plus.tasks.splits import load_split
@@ -93,17 +93,17 @@ class Client:
         rows, lengths: of tokens, and how many each has.
         rows_of: the numbers of each sentence's rows: one, or those of its windows.
         tokens: of each sentence, in all of its rows.
-        windows: of a sentence, where long ones are read in several.
+        windows: of a sentence, where long ones are read in several, or of a question.
     """
 
     def __init__(self, target: Target, engine: Engine, traffic: Traffic):
         self.target, self.engine = target, engine
         self.tokenizer = load_tokenizer(target.directory, engine.config)
         encoded = encode(traffic.rows, traffic.task, self.tokenizer, max_length=traffic.max_length)
-        self.rows, answering = encoded.to_list(), answering_of(encoded)
+        self.rows, numbers = encoded.to_list(), numbers_of(encoded)
         self.lengths = [row["length"] for row in self.rows]
-        self.windows = WindowCount.of(answering)
-        self.rows_of = rows_of_texts(range(len(self.rows)) if answering is None else text_numbers(answering))
+        self.windows = WindowCount.of(numbers)
+        self.rows_of = rows_of_texts(range(len(self.rows)) if numbers is None else numbers)
         self.tokens = [sum(self.lengths[row] for row in of_text) for of_text in self.rows_of]
         self.longest = int(numpy.argmax(self.tokens))
 

@@ -8,8 +8,15 @@ from hf_albert_plus.eval.measured_documents import FLOOR, Latency, Scores, to_js
 from hf_albert_plus.eval.reporting.class_tables import card_classes
 from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
 from hf_albert_plus.eval.reporting.hub_metadata import hub_facts, hub_facts_of, metadata_yaml
-from hf_albert_plus.eval.reporting.presentation import difference_text, is_offline, metric_text, speedup_text
+from hf_albert_plus.eval.reporting.presentation import (
+    difference_text,
+    is_offline,
+    metric_text,
+    speedup_text,
+    window_words,
+)
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.task import ERRORS, Task
@@ -142,7 +149,7 @@ def totals(parameters: dict[str, dict[str, int]]) -> dict[str, int]:
 
 def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
     score = row.scores[part]
-    layers = score.runs[0].average_layers
+    layers, windows = score.runs[0].average_layers, score.runs[0].windows
     return {
         "label": row.label,
         "runtime": row.runtime,
@@ -156,6 +163,7 @@ def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
         "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
         "against_baseline": difference_text(row, part),
         **({} if layers is None else {"average_layers": layers}),
+        **({} if windows is None else {"windows": to_json(windows)}),
         **card_classes(score.runs[0]),
     }
 
@@ -178,6 +186,15 @@ def card_task(facts: dict[str, Any]) -> Task:
     return task_of(facts["own_task"], where="own_task of a card") if "own_task" in facts else get_task(facts["task"])
 
 
+def _reading(facts: dict[str, Any], task: Task) -> str:
+    """What was read of long texts when they were scored."""
+    of_rows = [row["windows"] for row in facts["scores"] if "windows" in row]
+    if of_rows:
+        return window_words(WindowCount(**of_rows[0]), facts["max_length"])
+    what = "cut to their beginning and end" if task.long.reads_end else "cut"
+    return f"texts {what} at {facts['max_length']} tokens"
+
+
 def render_card(facts: dict[str, Any]) -> str:
     """A card's Markdown, metadata with a model index before it."""
     from hf_albert_plus.eval.reporting.templates import environment
@@ -196,6 +213,7 @@ def render_card(facts: dict[str, Any]) -> str:
             shape=shape_words(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             totals=totals(facts["parameters"]),
             not_measured=NOT_MEASURED,
+            reading=_reading(facts, task),
         )
     )
 

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, with_config
 from typing_extensions import NotRequired, TypedDict
 
 from hf_albert_plus.eval.measured_documents import Count, Metrics, Number, PositiveCount, Size
+from hf_albert_plus.eval.window_counts import WindowCount
 
 # Their other keys stay as they are.
 open_shape = with_config(ConfigDict(extra="allow"))
@@ -164,6 +165,7 @@ class CardScore(TypedDict):
     in_words: dict[str, str]
     against_baseline: str
     average_layers: NotRequired[Size]
+    windows: NotRequired[WindowCount]
     worst_classes: NotRequired[list[CardClass]]
     largest_confusions: NotRequired[list[CardConfusion]]
     ece: NotRequired[Size]

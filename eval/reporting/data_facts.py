@@ -11,6 +11,7 @@ from hf_albert_plus.eval.reporting.table import Table
 from hf_albert_plus.records.files import check_shape
 from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.inspection import DataFacts
+from hf_albert_plus.tasks.long_texts import MOST_WINDOWS
 
 # Classes that are named with their counts.
 _SHOWN = 20
@@ -77,7 +78,12 @@ def data_grid(facts: DataFacts) -> Grid:
     if facts.words is not None:
         rows.append(["words a row, in the mean and at most", f"{facts.words[0]:g} and {facts.words[1]:,}"])
     if facts.cut_words is not None:
-        rows.append([f"words beyond {facts.max_length} tokens", f"{100 * facts.cut_words:.2f} %"])
+        reach = (
+            f"{facts.max_length} tokens"
+            if facts.long != "windows"
+            else f"{MOST_WINDOWS} windows of {facts.max_length} tokens"
+        )
+        rows.append([f"words beyond {reach}", f"{100 * facts.cut_words:.2f} %"])
     if facts.without_answer is not None:
         rows.append(["training rows without an answer", f"{facts.without_answer:,}"])
     if facts.lost_answers is not None:

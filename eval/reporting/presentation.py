@@ -10,6 +10,7 @@ from hf_albert_plus.eval.measured_documents import Cell, Scores, to_json
 from hf_albert_plus.eval.metrics import measure_text
 from hf_albert_plus.eval.reporting.floor_notes import floor_notes
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.task import ERRORS
 
@@ -28,12 +29,12 @@ _SIZE_COLUMNS = {
 
 def summary(table: Table) -> Grid:
     """The terminal's table: sizes, speedup, median latency (or throughput of passes), and scores."""
-    header = ["model", "parameters", "file MB", *(f"{load} speedup" for load in table.loads)]
+    header = [*_model_header(table), *(f"{load} speedup" for load in table.loads)]
     header += [f"{load} {_pace_unit(load)}" for load in table.loads]
     header += [f"{task} {'/'.join(table.metrics(task))}" for task in table.tasks]
     cells = []
     for row in table.rows:
-        line = [row.label, _size(row, "parameters"), _size(row, "file_bytes")]
+        line = _model_cells(row, table)
         line += [_speedup(row, load) for load in table.loads]
         line += [_pace(row, load) for load in table.loads]
         line += [score_text(row, task) for task in table.tasks]
@@ -43,19 +44,32 @@ def summary(table: Table) -> Grid:
 
 def main_grid(table: Table) -> Grid:
     """The report's first table: as the summary, with intervals and tails."""
-    header = ["model", "parameters", "file MB", *(f"{load} speedup" for load in table.loads)]
+    header = [*_model_header(table), *(f"{load} speedup" for load in table.loads)]
     for load in table.loads:
         header += [f"{load} {_pace_unit(load)}", f"{load} p99 ms"]
     header += [f"{task} {name}" for task in table.tasks for name in table.metrics(task)]
     cells = []
     for row in table.rows:
-        line = [row.label, _size(row, "parameters"), _size(row, "file_bytes")]
+        line = _model_cells(row, table)
         line += [speedup_text(row, load) for load in table.loads]
         for load in table.loads:
             line += [_pace(row, load), _tail(row, load)]
         line += [metric_text(row, task, name) for task in table.tasks for name in table.metrics(task)]
         cells.append(line)
     return header, cells
+
+
+def _model_header(table: Table) -> list[str]:
+    return ["model", "parameters", "file MB", *(["windows a text"] if _has_windows(table) else [])]
+
+
+def _model_cells(row: Row, table: Table) -> list[str]:
+    windows = [str(row.windows or 1)] if _has_windows(table) else []
+    return [row.label, _size(row, "parameters"), _size(row, "file_bytes"), *windows]
+
+
+def _has_windows(table: Table) -> bool:
+    return any(row.windows is not None for row in table.rows)
 
 
 def difference_grid(table: Table) -> Grid:
@@ -154,6 +168,9 @@ def csv_text(table: Table) -> str:
 def _figures(row: Row) -> Iterator[tuple[str, str, Any, list[float] | None]]:
     for name, value in row.sizes.items():
         yield "", name, value, None
+    if row.windows is not None:
+        yield "", "windows_a_text", row.windows.mean, None
+        yield "", "most_windows_of_a_text", row.windows.most, None
     for task, score in row.scores.items():
         for metric, points in score.metrics.items():
             yield task, metric, NOT_MEASURED if points is None else points, score.intervals[metric]
@@ -276,12 +293,16 @@ def notes(table: Table, scores: list[Scores], data_name: str) -> list[str]:
 def _window_notes(scores: list[Scores]) -> list[str]:
     """How long texts were read, a note a split where they were read in windows."""
     return [
-        f"{row.task} {row.split}: texts of more than {document.max_length} tokens were read in windows, {row.runs[0].windows.mean:.2f} a text in "
-        f"the mean and {row.runs[0].windows.most} at most, whose answers were joined."
+        f"{row.task} {row.split}: {window_words(row.runs[0].windows, document.max_length)}, whose answers were joined."
         for document in scores
         for row in document.rows
         if row.runs[0].windows is not None
     ]
+
+
+def window_words(windows: WindowCount, max_length: int | None) -> str:
+    """How texts were read that have several windows."""
+    return f"texts of more than {max_length} tokens were read in windows, {windows.mean:.2f} a text in the mean and {windows.most} at most"
 
 
 def _untimed_notes(table: Table) -> list[str]:

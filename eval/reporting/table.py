@@ -9,6 +9,7 @@ from hf_albert_plus.eval.measured_documents import Cell, Latency, ScoredRow, Sco
 from hf_albert_plus.eval.reporting.engine_split import Split, engine_splits
 from hf_albert_plus.eval.resampling import Difference, difference, rounded
 from hf_albert_plus.eval.scored_rows import sample
+from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.tasks.averages import AVERAGES
 from hf_albert_plus.tasks.glue import TASKS
 from hf_albert_plus.tasks.task import ERRORS, Task
@@ -29,6 +30,7 @@ class Row:
         differences: report task -> difference to the baseline, where both are scored.
         timings: load -> its cell of the latency document.
         splits: load -> its speedup as engine and model, where the baseline's model was timed in the same engine.
+        windows: of a text of the traffic, or of the first task that was scored where the traffic has none; None where each text is one row.
         untimed: the tasks whose models were not timed themselves: the timings are of another model of this name and
             architecture.
     """
@@ -41,6 +43,7 @@ class Row:
     differences: dict[str, Difference] = field(default_factory=dict)
     timings: dict[str, Cell] = field(default_factory=dict)
     splits: dict[str, Split] = field(default_factory=dict)
+    windows: WindowCount | None = None
     untimed: tuple[str, ...] = ()
 
     def score(self, task: str) -> float | None:
@@ -147,6 +150,7 @@ def build_table(scores: list[Scores], latency: Latency, *, allow_different: tupl
                 differences=differences.get(label, {}),
                 timings=timed[label].loads if label in timed else {},
                 splits=splits.get(label, {}),
+                windows=_windows(timed.get(label), scored.get(label, {})),
                 untimed=untimed.get(label, ()),
             )
             for label in labels
@@ -185,6 +189,12 @@ def _floor_sizes(scores: dict[str, ScoredRow]) -> dict[str, Any]:
     """The size of what is not timed but by its scoring."""
     known = [run.file_bytes for row in scores.values() for run in row.runs if run.file_bytes is not None]
     return {"file_bytes": known[0]} if known else {}
+
+
+def _windows(timed: TimedRow | None, scores: dict[str, ScoredRow]) -> WindowCount | None:
+    """In how many windows a row read texts, where it read them in several."""
+    counts = [None if timed is None else timed.windows, *(row.runs[0].windows for row in scores.values())]
+    return next((count for count in counts if count is not None), None)
 
 
 def _timing_of(score: ScoredRow, timed: dict[str, TimedRow]) -> tuple[str, bool]:

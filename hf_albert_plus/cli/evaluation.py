@@ -138,14 +138,16 @@ def _print(scores: "Scores", task: "Task") -> None:
             cells.append(_range(metric, row.intervals[metric]))
         cells += [_layers(row)] if has_exits else []
         cells += [str(row.runs[0].windows or 1)] if has_windows else []
-        paces = {way.batching: f"{way.sentences_per_s:.0f}" for way in row.runs[0].throughput or ()}
-        cells += [paces.get(way, "") for way in ways]
+        paces = {way.batching: way for way in row.runs[0].throughput or ()}
+        cells += [f"{paces[way].sentences_per_s:.0f}" if way in paces else "" for way in ways]
+        cells += [f"{paces[way].words_per_s or 0:.0f}" if way in paces else "" for way in ways if task.has_tags]
         rows.append(cells)
     metrics = [column for metric in task.metrics for column in (metric, *(["range"] if several else []), "95 %")]
     header = ["model", "task", "split", "examples", *(["seeds"] if several else []), *metrics]
     header += ["average layers"] if has_exits else []
     header += ["windows a text"] if has_windows else []
-    print_rows([*header, *(f"sentences/s {way}" for way in ways)], rows)
+    units = ["sentences/s", *(["words/s"] if task.has_tags else [])]
+    print_rows([*header, *(f"{unit} {way}" for unit in units for way in ways)], rows)
     for row in scores.rows:
         if row.differs_from_glue:
             notes.print(f"{row.task} {row.split}: {row.examples} rows, GLUE has {row.glue_examples}", markup=False)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from transformers.modeling_outputs import TokenClassifierOutput
 
 from ..model_inputs import IGNORED
 from . import losses
@@ -52,6 +53,12 @@ class Batch:
         if logits.dim() == 3:
             return logits[self.labels != IGNORED]
         return losses.binary_logits(logits) if self.has_several_labels else logits
+
+    @property
+    def counted(self) -> torch.Tensor:
+        """The tokens whose states are compared one by one: the first pieces of words that are tagged, else all real ones."""
+        has_tags = self.labels is not None and isinstance(self.student.output, TokenClassifierOutput)
+        return self.labels != IGNORED if has_tags else self.mask_BS
 
     @property
     def taught(self) -> Capture:
@@ -186,7 +193,7 @@ class Cosine(Term):
     def loss(self, batch: Batch) -> torch.Tensor:
         student, teacher = batch.student.hidden_states[-1], batch.taught.hidden_states[-1]
         projection = batch.projection("hidden")
-        return losses.cosine_loss(projection(student) if projection else student, teacher, batch.mask_BS)
+        return losses.cosine_loss(projection(student) if projection else student, teacher, batch.counted)
 
 
 @dataclass(frozen=True)
@@ -201,7 +208,7 @@ class HiddenStates(Term):
         pairs = zip(batch.student.hidden_states[1:], batch.layers, strict=True)
         return _total(
             losses.hidden_state_loss(
-                student, batch.taught.hidden_states[layer], batch.mask_BS, projection=batch.projection("hidden")
+                student, batch.taught.hidden_states[layer], batch.counted, projection=batch.projection("hidden")
             )
             for student, layer in pairs
         )
@@ -218,7 +225,7 @@ class Embeddings(Term):
         return losses.embedding_loss(
             batch.student.hidden_states[0],
             batch.taught.hidden_states[0],
-            batch.mask_BS,
+            batch.counted,
             projection=batch.projection("embedding"),
         )
 
@@ -304,7 +311,7 @@ class FeatureMaps(Term):
         students, teachers = batch.student.hidden_states, batch.taught.hidden_states
         return _total(
             self.compare(
-                projection(students[m]) if projection else students[m], teachers[batch.layers[m - 1]], batch.mask_BS
+                projection(students[m]) if projection else students[m], teachers[batch.layers[m - 1]], batch.counted
             )
             for m in self.of_layers
         )

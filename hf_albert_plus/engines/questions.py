@@ -10,7 +10,7 @@ from ..errors import InvalidInput, shown
 from ..tasks.question_windows import MOST_CONTEXT_WINDOWS, question_rows, window_count
 from .padding import OFFSETS, Ids
 from .span_answers import best_span
-from .text_answers import AnswerRule, Text, TextAnswers
+from .text_answers import AnswerRule, Text, TextAnswers, check_characters
 from .text_tokens import SEQUENCES, Encoded, characters_read
 
 
@@ -101,12 +101,5 @@ def _checked(text: Any, place: int) -> tuple[str, str]:
     for what, part in (("question", question), ("context", context)):
         if not part.strip():
             raise InvalidInput(f"a {what} must have words", got=f"an empty one in text {place}", repair="leave it out")
-        try:
-            part.encode()
-        except UnicodeEncodeError:
-            raise InvalidInput(
-                f"a {what} must be made of characters",
-                got=f"half of a surrogate pair in text {place}",
-                repair='decode it again, as bytes.decode(errors="replace") does',
-            ) from None
+        check_characters(part, what=what, place=place)
     return question, context

@@ -36,6 +36,22 @@ def is_finite_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def check_characters(text: str, *, what: str, place: int) -> None:
+    """Refuses half of a surrogate pair, which no tokenizer reads.
+
+    Raises:
+        InvalidInput: such a half.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"a {what} must be made of characters",
+            got=f"half of a surrogate pair in text {place}",
+            repair='decode it again, as bytes.decode(errors="replace") does',
+        ) from None
+
+
 class LabelScore(TypedDict):
     """A label with its score, as transformers' pipelines give it; of a regression, the name of a number with its value."""
 

@@ -9,14 +9,13 @@ import numpy
 
 from ..errors import InvalidInput
 from ..tasks.joined_answers import text_logits, text_numbers, token_values
-from ..tasks.word_pieces import joined
 from .classifier_config import answer_rule_of, check_gives_labels, classifier_length, long_texts_of
 from .padding import OFFSETS, Ids
 from .questions import AskedQuestions, asked, context_characters
 from .text_answers import AnswerRule, AnswerSpan, ClassifierFacts, LabelScore, Text, TextAnswers, TopK
 from .text_model import TextModel
 from .text_tokens import Encoded
-from .text_words import TaggedText, tagged_texts, words_of
+from .text_words import TaggedText, tagged_texts, worded
 
 
 class TextClassifier(TextModel):
@@ -57,7 +56,7 @@ class TextClassifier(TextModel):
                 in windows, as the model was trained.
 
         Raises:
-            InvalidInput: a model that tags no words.
+            InvalidInput: a model that tags no words, or what is no text or no words (see `worded`).
         """
         if not self.facts.rule.is_by_token:
             call = "ask()" if self.facts.rule.has_spans else "classify()"
@@ -66,7 +65,7 @@ class TextClassifier(TextModel):
             )
         if not texts:
             return []
-        read = [(text, words_of(text)) if isinstance(text, str) else joined(text) for text in texts]
+        read = worded(texts)
         return tagged_texts(read, self.answer([text for text, _ in read]), self.facts.rule)
 
     def ask(self, questions: Sequence[tuple[str, str]], *, threshold: float | None = None) -> list[AnswerSpan | None]:

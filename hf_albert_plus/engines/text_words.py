@@ -6,14 +6,16 @@ Characters are Unicode's code points, as Python counts them, in the text as it c
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from typing_extensions import TypedDict
 
+from ..errors import InvalidInput, shown
 from ..tasks.tag_schemes import entities
-from ..tasks.word_pieces import UNSEEN, Span, first_pieces
+from ..tasks.word_pieces import UNSEEN, Span, empty_word, first_pieces, joined
 from .marks import is_joined
-from .text_answers import AnswerRule, TextAnswers
+from .text_answers import AnswerRule, TextAnswers, check_characters
 
 
 class TaggedWord(TypedDict):
@@ -69,6 +71,46 @@ def words_of(text: str) -> list[Span]:
         spans += [(place, place + 1) for place in range(last, end)]
         start = end
     return spans
+
+
+def check_words(words: Any) -> list[str]:
+    """The words of a text, as somebody gives them.
+
+    Raises:
+        InvalidInput: no list of strings, none, or one of nothing but blanks.
+    """
+    if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
+        raise InvalidInput(
+            "the words of a text must be a list of at least one string", got=shown(words), repair='give ["as", "this"]'
+        )
+    empty = empty_word(words)
+    if empty is not None:
+        raise InvalidInput(
+            "words of a text must not be empty", got=f"{shown(words[empty])} as word {empty + 1}", repair="leave it out"
+        )
+    return list(words)
+
+
+def worded(texts: Any) -> list[tuple[str, list[Span]]]:
+    """Texts with the characters of their words, which are found in a text or given in place of it.
+
+    Raises:
+        InvalidInput: no list of texts or of lists of words, words that are none (see `check_words`), or half of a surrogate pair.
+    """
+    if not isinstance(texts, list | tuple):
+        raise InvalidInput("texts must be in a list", got=shown(texts), repair='give ["a text"]')
+    read = []
+    for place, given in enumerate(texts):
+        if not isinstance(given, str | list | tuple):
+            raise InvalidInput(
+                "a text must be a string or a list of its words",
+                got=f"{shown(given)} as text {place}",
+                repair='give "as this" or ["as", "this"]',
+            )
+        text, spans = (given, words_of(given)) if isinstance(given, str) else joined(check_words(given))
+        check_characters(text, what="text", place=place)
+        read.append((text, spans))
+    return read
 
 
 def tagged_texts(

@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ..engines.text_answers import AnswerRule, TextAnswers
-from ..engines.text_words import TaggedEntity, TaggedWord, tagged_texts, words_of
-from ..tasks.word_pieces import Span, joined
+from ..engines.text_words import TaggedEntity, TaggedWord, check_words, tagged_texts, worded
+from ..tasks.word_pieces import Span
 from .answer_kinds import rule_at
 from .json_problems import read_body
 from .plain_routes import ByItself
@@ -23,6 +23,12 @@ class Words(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     words: list[Word] = Field(min_length=1)
+
+    @field_validator("words", mode="before")
+    @classmethod
+    def _refuse_what_has_no_tag(cls, given: Any) -> list[str]:
+        """With the sentence that everybody else is told."""
+        return check_words(given)
 
 
 class TagRequest(BaseModel):
@@ -41,7 +47,7 @@ class TagRequest(BaseModel):
     def texts(self) -> list[tuple[str, list[Span]]]:
         """The texts, and the characters of their words."""
         given = self.inputs if isinstance(self.inputs, list) else [self.inputs]
-        return [(one, words_of(one)) if isinstance(one, str) else joined(one.words) for one in given]
+        return worded([one if isinstance(one, str) else one.words for one in given])
 
 
 class Tags(BaseModel):

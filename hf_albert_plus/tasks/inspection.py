@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..records.progress import say
 from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
 from .joined_answers import windows_a_text
-from .long_rows import answering_of
-from .long_texts import Way
+from .long_rows import numbers_of
+from .long_texts import MOST_WINDOWS, Way
 from .question_windows import MOST_CONTEXT_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
 from .rows import encode
@@ -115,22 +115,46 @@ class DataFacts:
                 f"answers should be whole in a window of their context, got {100 * self.lost_answers:.1f} % that are longer than what two "
                 f"windows of {self.max_length} tokens share, or beyond the {MOST_CONTEXT_WINDOWS} that are read: raise --max-length, or cut contexts"
             )
-        if self.lost_answers is not None and self.windows is not None and self.windows[1] >= MOST_CONTEXT_WINDOWS:
-            said.append(_unread(self.max_length))
+        if self.cut_words:
+            said.append(_unread_words(self.cut_words, self.long, self.max_length))
+        if self.windows is not None and self.windows[1] >= _most_windows(has_spans=self.without_answer is not None):
+            said.append(_unread(self.max_length, has_spans=self.without_answer is not None))
         return [*said, *self.doubts]
 
 
-def _unread(max_length: int | None) -> str:
+def _most_windows(*, has_spans: bool) -> int:
+    return MOST_CONTEXT_WINDOWS if has_spans else MOST_WINDOWS
+
+
+def _unread(max_length: int | None, *, has_spans: bool) -> str:
     return (
-        f"a context should have fewer than {MOST_CONTEXT_WINDOWS} windows of {max_length} tokens, got one with as many or more: what is beyond "
-        "them is not read; cut it into several"
+        f"a {'context' if has_spans else 'text'} should have fewer than {_most_windows(has_spans=has_spans)} windows of {max_length} tokens, "
+        "got one with as many or more: what is beyond them is not read; cut it into several"
     )
 
 
-def say_unread(rows: "Dataset", *, max_length: int) -> None:
-    """Says where encoded rows have a context that may not be read to its end."""
-    if max(Counter(rows[NUMBER]).values()) >= MOST_CONTEXT_WINDOWS:
-        say(f"look at this: {_unread(max_length)}")
+def _unread_words(share: float, long: Way | None, max_length: int | None) -> str:
+    repair = (
+        f"cut rows into several, as a row has {MOST_WINDOWS} windows at most"
+        if long == "windows"
+        else "raise it if the model has positions, use --long windows, or cut rows into several"
+    )
+    return f"words should be read to have a tag of their own, got {100 * share:.2f} % that are not with --max-length {max_length}: {repair}"
+
+
+def say_unread(rows: "Dataset", task: Task, *, max_length: int) -> None:
+    """Says where encoded rows have a text or a context that may not be read to its end, and how many words have no piece."""
+    numbers = numbers_of(rows)
+    if numbers is not None and windows_a_text(numbers)[1] >= _most_windows(has_spans=task.has_spans):
+        say(f"look at this: {_unread(max_length, has_spans=task.has_spans)}")
+    if task.has_tags and (share := _cut_words(rows)):
+        say(f"look at this: {_unread_words(share, task.long.way, max_length)}")
+
+
+def _cut_words(rows: "Dataset") -> float:
+    """The share of the words of encoded rows that no piece stands for."""
+    pieces = [piece for row in rows["first_pieces"] for piece in row]
+    return sum(piece == UNSEEN for piece in pieces) / len(pieces)
 
 
 def inspected(data: str, task: Task, *, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> dict[str, Any]:
@@ -196,8 +220,7 @@ def _of_questions(
     if tokenizer is not None and max_length is not None:
         looked_at = train.select(range(min(len(train), _TOKENISED)))
         rows = encode(looked_at, task, tokenizer, max_length=max_length)
-        counts = Counter(rows[NUMBER])
-        facts["windows"] = (round(len(rows) / len(looked_at), 2), max(counts.values()))
+        facts["windows"] = windows_a_text(rows[NUMBER])
         found = {number for number, start in zip(rows[NUMBER], rows[POSITIONS[0]], strict=True) if start != NOWHERE}
         answered = sum(bool(answers["text"]) for answers in looked_at["label"])
         facts["lost_answers"] = 1 - len(found) / answered if answered else 0.0
@@ -211,8 +234,8 @@ def _of_windows(
     if tokenizer is None or max_length is None or not task.long.has_windows:
         return {}
     looked_at = train.select(range(min(len(train), _TOKENISED)))
-    rows = answering_of(encode(looked_at, task, tokenizer, max_length=max_length))
-    return {"windows": None if rows is None else windows_a_text(rows)}
+    numbers = numbers_of(encode(looked_at, task, tokenizer, max_length=max_length))
+    return {"windows": None if numbers is None else windows_a_text(numbers)}
 
 
 def _of_words(
@@ -223,9 +246,7 @@ def _of_words(
     facts: dict[str, Any] = {"words": (round(sum(lengths) / len(lengths), 2), max(lengths))}
     if tokenizer is not None and max_length is not None:
         looked_at = train.select(range(min(len(train), _TOKENISED)))
-        rows = encode(looked_at, task, tokenizer, max_length=max_length)["first_pieces"]
-        pieces = [piece for row in rows for piece in row]
-        facts["cut_words"] = sum(piece == UNSEEN for piece in pieces) / len(pieces)
+        facts["cut_words"] = _cut_words(encode(looked_at, task, tokenizer, max_length=max_length))
     return facts
 
 

@@ -58,7 +58,7 @@ def token_values(values: Sequence[Any], rows: Sequence[Answering]) -> list[list[
     ]
 
 
-def windows_a_text(rows: Sequence[Answering]) -> tuple[float, int]:
-    """How many rows the texts have: in the mean, and the most."""
-    counts = numpy.unique(text_numbers(rows), return_counts=True)[1]
+def windows_a_text(numbers: Sequence[int]) -> tuple[float, int]:
+    """How many rows the texts have, by the number of each row's text: in the mean, and the most."""
+    counts = numpy.unique(numbers, return_counts=True)[1]
     return round(float(counts.mean()), 3), int(counts.max())

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model_inputs import IGNORED
+from .joined_answers import text_numbers
 from .long_texts import Piece, check_says_sequences
+from .question_windows import NUMBER
 from .task import Task
 from .windows import Answering
 from .word_pieces import UNSEEN, joined, word_rows
@@ -79,3 +81,12 @@ def _places(pieces: Sequence[Piece]) -> dict[int, int]:
 def answering_of(rows: "Dataset") -> list[Answering] | None:
     """What each of some encoded rows answers for; None where each text has one row."""
     return rows[ANSWERING][:] if ANSWERING in rows.column_names else None
+
+
+def numbers_of(rows: "Dataset") -> list[int] | None:
+    """The number of the text that each of some encoded rows is a window of, or of the question; None where each text has one row."""
+    if NUMBER in rows.column_names:
+        numbers: list[int] = rows[NUMBER][:]
+        return numbers
+    answering = answering_of(rows)
+    return None if answering is None else text_numbers(answering)

@@ -11,6 +11,7 @@ from .labels import FoundLabels, check_known, label_name
 from .row_texts import check_utf8
 from .tag_schemes import OUTSIDE, check_scheme, find_scheme
 from .task import Task
+from .word_pieces import empty_word
 
 if TYPE_CHECKING:
     import pyarrow
@@ -119,11 +120,11 @@ def read_words(table: "pyarrow.Table", name: str, *, where: str) -> list[list[st
                 got=f"{shown(value)} in row {place} of {where}",
                 repair='write ["as", "this"], in a jsonl or parquet file, or a word a line as .conll',
             )
-        empty = next((number for number, word in enumerate(words, start=1) if not word.strip()), None)
+        empty = empty_word(words)
         if empty is not None:
             raise InvalidInput(
                 f"words of column {name!r} must not be empty",
-                got=f"{shown(words[empty - 1])}, word {empty} of row {place} in {where}",
+                got=f"{shown(words[empty])}, word {empty + 1} of row {place} in {where}",
                 repair="drop it and its tag",
             )
         rows.append(words)

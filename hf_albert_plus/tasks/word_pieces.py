@@ -22,6 +22,11 @@ def joined(words: Sequence[str]) -> tuple[str, list[Span]]:
     return " ".join(words), spans
 
 
+def empty_word(words: Sequence[str]) -> int | None:
+    """The place of the first word that is nothing but blanks, which no piece could stand for."""
+    return next((place for place, word in enumerate(words) if not word.strip()), None)
+
+
 def first_pieces(text: str, offsets: Sequence[Span], spans: Sequence[Span]) -> list[int]:
     """For each word, in their order, the place of its first piece in a row of tokens, or `UNSEEN`.
 

@@ -12,8 +12,8 @@ import numpy
 from transformers import PreTrainedTokenizerBase
 
 from ..engines.classifier_config import DEFAULT_THRESHOLD, answer_rule_of
-from ..tasks.joined_answers import rows_of_texts, text_numbers
-from ..tasks.long_rows import answering_of
+from ..tasks.joined_answers import rows_of_texts
+from ..tasks.long_rows import numbers_of
 from ..tasks.task import Task
 from .collators import TextCollator, joined
 from .row_logits import row_logits
@@ -36,8 +36,8 @@ def set_label_thresholds(model: Any, rows: Any, *, tokenizer: PreTrainedTokenize
         if hasattr(model.config, "label_thresholds"):
             del model.config.label_thresholds
         return
-    answering = answering_of(rows)
-    of_texts = rows_of_texts(range(len(rows)) if answering is None else text_numbers(answering))
+    numbers = numbers_of(rows)
+    of_texts = rows_of_texts(range(len(rows)) if numbers is None else numbers)
     drawn = numpy.random.default_rng(0).permutation(len(of_texts))[:_MOST_TEXTS]
     chosen = [row for text in drawn for row in of_texts[text]]
     rows = rows.select(sorted(chosen, key=rows["length"][:].__getitem__))

@@ -77,19 +77,19 @@ def test_verbs_that_do_not_take_spans_say_so(data, task, answerer, tmp_path):
         "compress": lambda out: search(answerer, data=data, task=task, out=out, settings=CompressSettings()),
         "augment": lambda out: augment(data, task=task, output=out, settings=AugmentSettings(), word_vectors=Path(answerer)),
         "floor": lambda out: floor(data=data, task=task, output=out),
-        "calibrate-exits": lambda out: calibrate_exits(answerer, data=data, task=task, output=out, settings=CalibrateSettings(), score=lambda *_: 0.0),
+        "calibrate": lambda out: calibrate_exits(answerer, data=data, task=task, output=out, settings=CalibrateSettings(), score=lambda *_: 0.0),
         "prune": lambda out: prune(answerer, data=data, task=task, output=out, settings=PruneSettings(heads=0.25, **QUICK)),
         "qat": lambda out: qat(answerer, data=data, task=task, output=out, settings=QatSettings(**QUICK)),
         "calibrate-scores": lambda out: calibrate_scores(Path(answerer), data=data, task=task, output=out),
     }  # fmt: skip
     for verb, call in calls.items():
         with pytest.raises(
-            InvalidInput, match=f"{verb} is for tasks .*, got my, which has a span of its context for each question; "
+            InvalidInput, match=f"^{verb} is for tasks .*, got my, which has a span of its context for each question; "
         ):
             call(tmp_path / verb)
         assert not (tmp_path / verb).exists()
     with pytest.raises(InvalidInput, match="; export the model as it is: exits are of classifiers of texts"):
-        calls["calibrate-exits"](tmp_path / "exits")
+        calls["calibrate"](tmp_path / "exits")
     assert not RunSettings().has_floor(task)
 
 

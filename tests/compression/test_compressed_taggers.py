@@ -125,7 +125,7 @@ def test_traffic_is_of_the_words_with_blanks_between(data, task):
 
 def test_thresholds_of_exits_are_of_texts(data, task, tagger, tmp_path):
     with pytest.raises(
-        InvalidInput, match="calibrate-exits is for tasks with an answer to each text, got my, which has a tag"
+        InvalidInput, match="^calibrate is for tasks with an answer to each text, got my, which has a tag"
     ):
         calibrate_exits(
             Path(tagger),

@@ -144,6 +144,54 @@ def test_kd_hidden(width):
     check_sum(_loss(distiller, batch), (0.7, soft), (0.3, hard), (1 / 4, mean(inside)))
 
 
+TAGS = "ForTokenClassification"
+
+
+def _tagged():
+    """A batch of which a part of the real tokens has a tag; one is of a word whose tag nobody knows."""
+    batch = _batch()
+    real, first = batch["attention_mask"] == 1, batch["input_ids"] % 2 == 0
+    batch["labels"] = torch.where(real & first, batch["input_ids"] % 3, -100)
+    row, place = (batch["labels"] >= 0).nonzero()[-1].tolist()
+    batch["labels"][row, place] = -1
+    counts = (batch["labels"] != -100).sum(1)
+    assert (counts > 1).all()
+    assert (counts < real.sum(1)).all()
+    batch["labelled"] = torch.ones(len(counts), dtype=torch.bool)
+    return batch
+
+
+@each_width
+def test_states_of_a_tagger_count_at_tokens_that_have_a_tag(width):
+    """The sums of kd-hidden and of TinyBERT for a tagger: states and embeddings of the first pieces of words alone, whether their tags are
+    known or not, and attention of all real tokens, which lies between any two."""
+    student, teacher, batch = _student(TAGS, hidden_size=width), _teacher(TAGS), _tagged()
+    rows = [
+        (a, b, (labels != -100).nonzero()[:, 0], labels)
+        for (a, b), labels in zip(both(student, teacher, batch), batch["labels"], strict=True)
+    ]
+
+    def inside(distiller):
+        embedding, hidden = _maps(distiller)
+        return mean([
+            squared(embedding(a.hidden[0])[at], b.hidden[0][at])
+            + sum(squared(hidden(a.hidden[m])[at], b.hidden[g][at]) for m, g in enumerate(UNIFORM, start=1))
+            for a, b, at, _ in rows
+        ])  # fmt: skip
+
+    soft = torch.cat([soft_targets(b.logits[at], a.logits[at], 2.0) for a, b, at, _ in rows]).mean()
+    hard = mean(
+        [surprise(a.logits[place], labels[place]) for a, _, at, labels in rows for place in at if labels[place] >= 0]
+    )
+    kd = _distiller("kd-hidden", "task", student, teacher)
+    check_sum(_loss(kd, dict(batch)), (0.7, soft), (0.3, hard), (1 / 4, inside(kd)))
+    tinybert = _distiller("tinybert", "intermediate", student, teacher)
+    attention = mean([
+        sum(squared(a.scores(m), b.scores(g)) for m, g in enumerate(UNIFORM, start=1)) for a, b, _, _ in rows
+    ])  # fmt: skip
+    check_sum(_loss(tinybert, dict(batch)), (1, inside(tinybert)), (1, attention))
+
+
 @each_width
 def test_distilbert(width):
     """Sanh et al.: 5·T²·KL of the words at all real tokens, T = 2, + 2·masked words + 1·(1 - cosine) of the last states."""

@@ -70,6 +70,24 @@ def test_words_are_tagged_alike_with_and_without_transformers(exported):
         one.classify(TEXTS)
 
 
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([["a", ""]], "words of a text must not be empty, got '' as word 2; leave it out"),
+        (["a", [" "]], "words of a text must not be empty, got ' ' as word 1; leave it out"),
+        ([[]], r'the words of a text must be a list of at least one string, got \[\]; give \["as", "this"\]'),
+        ([["a", 3]], r"the words of a text must be a list of at least one string, got \['a', 3\]; give"),
+        (["a", 3], 'a text must be a string or a list of its words, got 3 as text 1; give "as this" or'),
+        ("the doctor", r'texts must be in a list, got \'the doctor\'; give \["a text"\]'),
+        (["a", "b \ud800"], "a text must be made of characters, got half of a surrogate pair in text 1; decode it again"),
+        ([["\udfff"]], "a text must be made of characters, got half of a surrogate pair in text 0; decode it again"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_and_no_words_is_refused(exported, texts, said):
+    with pytest.raises(InvalidInput, match=said):
+        TextClassifier(exported, "onnx", cores=1, max_length=None).tag(texts)
+
+
 def test_changed_tags_are_counted_by_token():
     rows = [torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([[3.0, 1.0]])]
     others = [torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[1.0, 3.0]])]

@@ -9,16 +9,21 @@ import torch
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET
 from hf_albert_plus.eval.load.served import _batches
-from hf_albert_plus.eval.load.traffic import Client, Traffic
+from hf_albert_plus.eval.load.traffic import Client, Traffic, time_offline
 from hf_albert_plus.eval.measured_documents import to_json
 from hf_albert_plus.eval.reporting.data_facts import data_grid
+from hf_albert_plus.eval.scoring import score_targets
+from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.tasks.choosing import choose_task
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.inspection import DataFacts
 from hf_albert_plus.tasks.long_texts import LongTexts
+from hf_albert_plus.tasks.own_data import find_task
+from hf_albert_plus.tasks.rows import encode
 from tests.support.kinds import KINDS, NAMES, make_classifier
+from tests.support.questions import asked_questions, make_answerer, write_rows
 
 LENGTHS = (2, 60, 5, 120)
 
@@ -57,6 +62,28 @@ def test_a_text_is_timed_with_all_of_its_windows(timed):
     torch.testing.assert_close(said.logits[: counts[3]], alone.logits, atol=1e-4, rtol=1e-4)
 
 
+def test_a_question_is_timed_and_scored_with_all_of_its_windows(tokenizer_dir, tmp_path, short_benches):
+    make_answerer(tmp_path / "model", tokenizer_dir)
+    for seed, name in enumerate(("train", "validation")):
+        write_rows(tmp_path / f"{name}.jsonl", asked_questions(20, seed=seed, events=4))
+    data, task = str(tmp_path), find_task(str(tmp_path))
+    target, traffic = parse_target(str(tmp_path / "model")), Traffic(data, task, max_length=28)
+    client = Client(target, target.load(threads=1), traffic)
+    numbers = encode(traffic.rows, task, client.tokenizer, max_length=28)["question"]
+    counts = [numbers.count(number) for number in range(20)]
+    assert [len(rows) for rows in client.rows_of] == counts
+    assert sum(counts) == len(client.rows) > 20
+    assert client.windows == WindowCount(mean=pytest.approx(numpy.mean(counts), abs=1e-3), most=max(counts))
+    assert client.answer([0]).start_logits.shape[0] == counts[0] > 1
+    cell = time_offline({target.label: client}, baseline=target.label, seconds=0.1, name="questions", threads=1)[
+        target.label
+    ]
+    assert 20 / max(cell.samples_ms) <= cell.items_per_s / 1e3 * 1.01
+    assert cell.items_per_s / 1e3 <= 20 / min(cell.samples_ms) * 1.01
+    scores = score_targets([target], data=data, task=task, settings=EvalSettings(max_length=28))
+    assert scores.rows[0].runs[0].windows == client.windows
+
+
 def test_the_batches_of_a_request_hold_each_window_once(timed):
     _, windowed = timed
     batches = _batches([3, 0, 1], windowed, call_tokens=1e9)
@@ -67,7 +94,7 @@ def test_the_batches_of_a_request_hold_each_window_once(timed):
 
 
 def test_documents_and_reports_say_it():
-    count = WindowCount.of([[0, 0, 9], [1, 0, 7], [1, 2, 9]])
+    count = WindowCount.of([0, 1, 1])
     assert count is not None
     assert (to_json(count), str(count)) == ({"mean": 1.5, "most": 2}, "1.50, at most 2")
     assert WindowCount.of(None) is None

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -25,8 +26,10 @@ from hf_albert_plus.machine import environment
 from hf_albert_plus.records.files import write_json
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.glue import get_task
+from hf_albert_plus.tasks.long_texts import LongTexts
 from hf_albert_plus.tasks.own_data import find_task
 from tests.support.kinds import SEVERAL, make_classifier
+from tests.support.questions import asked_questions, make_answerer, write_rows
 
 WORDS = ("good", "bad", "film", "cast", "plot", "not", "no", "great")
 LABELS = ("a|b", "rude", "spam")
@@ -189,6 +192,46 @@ def test_documents_whose_parts_do_not_fit_are_refused(reported, tmp_path, change
     write_json(tmp_path / "scores.json", document)
     with pytest.raises(InvalidInput, match=words):
         read_scores(tmp_path / "scores.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_right"), [("classes", "the mean of their logits"), ("spans", "the best span of all of them")]
+)
+def test_reports_and_cards_say_windows(kind, is_right, tokenizer_dir, tmp_path):
+    random, data = numpy.random.default_rng(0), tmp_path / "my"
+    data.mkdir()
+    for seed, split in enumerate(("train", "validation")):
+        rows = asked_questions(12, seed=seed, events=4) if kind == "spans" else rows_of(kind, random, count=12)
+        write_rows(data / f"{split}.jsonl", rows)
+    task = find_task(str(data))
+    if kind == "spans":
+        make_answerer(tmp_path / "base", tokenizer_dir)
+    else:
+        task = replace(task, long=LongTexts("windows"))
+        make_classifier(tmp_path / "base", tokenizer_dir, names=task.labels, problem_type="single_label_classification")
+    targets = parse_targets([str(tmp_path / "base")])
+    size = 28 if kind == "spans" else 7
+    scores = score_targets(targets, data=str(data), task=task, settings=EvalSettings(max_length=size), threads=1)
+    (run,) = scores.rows[0].runs
+    assert run.windows.mean > 1
+    latency = latency_of(targets)
+    object.__setattr__(latency.rows[0], "model_sha256", run.model_sha256)
+    for name, document in (("scores", scores), ("latency", latency)):
+        write_json(tmp_path / f"{name}.json", to_json(document))
+    report([tmp_path / "scores.json"], bench=tmp_path / "latency.json", output=tmp_path / "report", title="T")
+    page = (tmp_path / "report" / "report.md").read_text()
+    header, line = page.splitlines()[2], page.splitlines()[4]
+    assert header.split(" | ")[3] == "windows a text"
+    assert line.split(" | ")[3] == str(run.windows)
+    figures = (tmp_path / "report" / "report.csv").read_text()
+    assert f",windows_a_text,{run.windows.mean},,\n" in figures
+    assert f",most_windows_of_a_text,{run.windows.most},,\n" in figures
+    card = render(read_facts(tmp_path / "report" / "cards" / "base-my.json"))
+    words = f"texts of more than {size} tokens were read in windows, {run.windows.mean:.2f} a text in the mean and {run.windows.most} at most"
+    assert words in card
+    assert words in page
+    assert is_right in card
+    assert "texts cut at" not in card
 
 
 def test_many_classes_are_cut_to_the_worst():

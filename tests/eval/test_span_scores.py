@@ -1,7 +1,8 @@
-"""Scores of spans against SQuAD's official rules, worked by hand, and of questions that a bootstrap draws."""
+"""Scores of spans against SQuAD's official rules, worked by hand and by its script's functions, and of questions that a bootstrap draws."""
 
 import json
 from dataclasses import replace
+from random import Random
 
 import numpy
 import pytest
@@ -16,6 +17,8 @@ from hf_albert_plus.eval.resampling import Sample, intervals
 from hf_albert_plus.eval.span_scores import as_objects
 from hf_albert_plus.tasks.answer_texts import exact_match, normalised, text_f1
 from hf_albert_plus.tasks.task import Task, measures_of
+from hf_albert_plus.training.answer_limits import best_threshold
+from tests.support import official_squad
 from tests.support.small_models import small_config
 
 TASK = Task(
@@ -64,6 +67,60 @@ def test_texts_are_compared_without_case_punctuation_and_articles(text, said):
 def test_a_question_has_the_best_of_its_right_answers(said, right, f1, match):
     assert text_f1(said, right) == pytest.approx(f1)
     assert exact_match(said, right) == match
+
+
+# Articles and words that begin as one, punctuation of ASCII and of others, blanks that are none of ASCII's or have no width, marks that
+# combine, letters that lower case makes two of, scripts without blanks.
+PIECES = [
+    "a", "an", "the", "The", "AN", "theatre", "a.m.", "U.S.", "an_", "_the_", "Denver", "denver", "Broncos", "3.14", "1,000", "-", "'s", "\u2019s", "...", "\u2014",
+    "\u00ab", "!", "\u00a0", "\u3000", "\u200b", "\t", "e\u0301", "\u0301", "\u0130", "\u00df", "\ufb01", "\u6771\u4eac", "\u5929\u6c14", "\u3002", "\u0e44\u0e17\u0e22", "\U0001f469\u200d\U0001f467", "",
+]  # fmt: skip
+
+
+def drawn_text(random):
+    return random.choice(["", " ", "  "]).join(random.choice(PIECES) for _ in range(random.randrange(5)))
+
+
+def drawn_question(random):
+    """What is said, and the right answers: of these some are what is said in other words, some are empty, and sometimes there are none."""
+    said = drawn_text(random)
+    alike = [said, said.upper(), f"the {said}.", " ".join(said.split()[:2]), drawn_text(random), drawn_text(random)]
+    return said, random.sample(alike, random.randrange(4))
+
+
+def test_texts_are_scored_as_the_official_script_scores_them():
+    random, seen = Random(0), set()
+    for _ in range(20_000):
+        said, right = drawn_question(random)
+        assert normalised(said) == official_squad.normalize_answer(said), repr(said)
+        match, f1 = official_squad.get_raw_scores(right, said)
+        assert exact_match(said, right) == match, (said, right)
+        assert text_f1(said, right) == pytest.approx(f1, abs=1e-12), (said, right)
+        seen.add((match, f1 == match, bool(right), bool(normalised(said))))
+    assert len(seen) == 7, "matches and parts of answers, with words and without, of questions with answers and without"
+
+
+def test_the_threshold_is_as_good_as_the_official_scripts():
+    """On texts that have words and margins of which no two are alike: the script takes a step between two questions of one margin, where no
+    threshold lies, and counts what is nothing but an article as an answer."""
+    random, answered = Random(1), 0
+    for _ in range(500):
+        asked = {}
+        while len(asked) < 12:
+            said, right = drawn_question(random)
+            if all(normalised(text) for text in ([said] if said else []) + right):
+                asked[f"q{len(asked)}"] = (said, right)
+        margins = dict(zip(asked, random.sample([step / 8 for step in range(-40, 40)], len(asked)), strict=True))
+        has_answer = {name: bool(right) for name, (_, right) in asked.items()}
+        texts = {name: said for name, (said, _) in asked.items()}
+        scores = {name: official_squad.get_raw_scores(right, said)[1] for name, (said, right) in asked.items()}
+        points, _ = official_squad.find_best_thresh(texts, scores, margins, has_answer)
+        spans = [AnswerSpan(texts[name], 0, len(texts[name]), 0.5, 0.5, margins[name]) for name in asked]
+        found = best_threshold(spans, [right for _, right in asked.values()])
+        ours = official_squad.apply_no_ans_threshold(scores, margins, has_answer, found)
+        assert 100 * sum(ours.values()) / len(ours) == pytest.approx(points, abs=1e-9)
+        answered += sum(margin <= found for margin in margins.values())
+    assert 0 < answered < 12 * 500
 
 
 SAID = ["Denver Broncos", "", "in Santa Clara", "Denver", ""]

@@ -153,9 +153,16 @@ LOSSES: tuple[Fault, ...] = (
     Fault(
         "states-one-off",
         "TinyBERT's hidden states follow what enters the mapped layer.",
-        "student, batch.taught.hidden_states[layer], batch.mask_BS, projection",
-        "student, batch.taught.hidden_states[layer - 1], batch.mask_BS, projection",
+        "student, batch.taught.hidden_states[layer], batch.counted, projection",
+        "student, batch.taught.hidden_states[layer - 1], batch.counted, projection",
         ("test_tinybert_inside", "test_kd_hidden"),
+    ),
+    Fault(
+        "states-of-later-pieces",
+        "A tagger's states are compared at tokens that have no tag, too.",
+        "self.labels != IGNORED if has_tags else self.mask_BS",
+        "self.mask_BS",
+        ("test_states_of_a_tagger_count_at_tokens_that_have_a_tag",),
     ),
     Fault(
         "one-map-for-all",

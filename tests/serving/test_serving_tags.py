@@ -110,16 +110,38 @@ def test_words_beyond_the_longest_text_are_there_without_a_score(served):
     assert {word["tag"] for word in prediction["words"][unseen:]} == {"O"}
 
 
+@pytest.mark.parametrize("form", ["a text", "its words"])
+def test_a_megabyte_is_refused_or_cut_and_said(served, form):
+    words = ["doctor"] * 140_000
+    given = " ".join(words) if form == "a text" else {"words": words}
+    status, content = tag(served, inputs=given, truncate=False)
+    assert status == 422
+    assert 'shorten it, or send "truncate": true' in content["error"]
+    status, content = tag(served, inputs=given, truncate=True)
+    assert status == 200
+    (prediction,) = content["predictions"]
+    assert prediction["truncated"]
+    assert len(prediction["words"]) == len(words)
+    seen = [word["score"] is not None for word in prediction["words"]]
+    assert seen == sorted(seen, reverse=True)
+    assert 0 < sum(seen) <= 62
+    assert {word["tag"] for word in prediction["words"][sum(seen) :]} == {"O"}
+
+
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
         ("/tag", {"model": "texts", "inputs": "a"}, "texts gives texts labels, and words no tag: ask /classify"),
         ("/classify", {"model": "tags", "inputs": "a"}, "tags gives each word a tag, and texts no label: ask /tag"),
-        ("/tag", {"model": "tags", "inputs": {"words": []}}, "words"),
-        ("/tag", {"model": "tags", "inputs": {"words": ["a", ""]}}, "words"),
+        ("/tag", {"model": "tags", "inputs": {"words": []}}, 'inputs.words: the words of a text must be a list of at least one string, got []; give ["as", "this"]'),
+        ("/tag", {"model": "tags", "inputs": {"words": ""}}, "inputs.words: the words of a text must be a list of at least one string, got ''; give"),
+        ("/tag", {"model": "tags", "inputs": ["a", {"words": ["a", ""]}]}, "inputs.1.words: words of a text must not be empty, got '' as word 2; leave it out"),
+        ("/tag", {"model": "tags", "inputs": {"words": [" "]}}, "inputs.words: words of a text must not be empty, got ' ' as word 1; leave it out"),
+        ("/tag", {"model": "tags", "inputs": {"words": ["a", 3]}}, "inputs.words: the words of a text must be a list of at least one string, got ['a', 3]"),
+        ("/tag", {"model": "tags", "inputs": "a \ud800"}, "a text must be made of characters, and this one has half of a surrogate pair"),
         ("/tag", {"model": "tags", "inputs": 3}, "must be a text, an object with words, or a list of these"),
     ],
-)
+)  # fmt: skip
 def test_what_is_asked_wrongly_is_refused(served, path, body, said):
     status, _, content = served.ask("POST", path, body)
     assert status == 422

@@ -1,6 +1,7 @@
 """Fine-tuning on tags: what is learned and scored, against transformers' own alignment and seqeval, and starts that are refused."""
 
 import json
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -15,12 +16,14 @@ from hf_albert_plus.eval.scoring import score_engine, score_targets
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_target
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
+from hf_albert_plus.tasks.long_texts import LongTexts
 from hf_albert_plus.tasks.own_data import find_task
 from hf_albert_plus.tasks.rows import encode
 from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.training.finetuning import finetune
 from hf_albert_plus.training.new_heads import start_at_priors
 from hf_albert_plus.training.settings import TrainSettings
+from tests.support.command_line import invoke
 from tests.support.small_models import make_encoder, small_config
 from tests.support.tagged import tagged_sentences, write_tagged
 
@@ -71,10 +74,19 @@ def test_a_tagger_is_scored_as_transformers_and_seqeval_have_it(data, tagger):
     (run,) = scores.rows[0].runs
     assert [[task.labels[tag] for tag in row] for row in run.predictions] == said
     assert run.metrics["entity_f1"] == pytest.approx(expected)
+    (pace,) = run.throughput
+    assert pace.words_per_s == pytest.approx(sum(map(len, held)) / run.seconds, rel=0.5 / 1e3 / run.seconds + 0.01)
+    assert pace.words_per_s > pace.sentences_per_s > 0
     assert score_engine(
         Engine.load(tagger), data=str(data), task=task, max_length=SETTINGS.max_length
     ) == pytest.approx(expected)
     assert sum(each.answers for each in run.reliability.bins) == sum(map(len, held))
+
+
+def test_the_table_has_words_a_second(data, tagger):
+    said = invoke("eval", tagger, "--data", data, "--batching", "length:512", "--batching", "file:8").output
+    columns = ("sentences/s length:512", "sentences/s file:8", "words/s length:512", "words/s file:8")
+    assert [len(said.split(column)) for column in columns] == [2, 2, 2, 2]
 
 
 def test_the_record_says_what_was_in_the_data(tagger):
@@ -82,6 +94,42 @@ def test_the_record_says_what_was_in_the_data(tagger):
     sentences = tagged_sentences(96)
     assert facts["words"][1] == max(len(words) for words, _ in sentences)
     assert facts["classes"]["O"] == sum(tags.count("O") for _, tags in sentences)
+
+
+def test_words_that_are_not_read_are_counted_aloud(encoder, tmp_path, capfd):
+    """In training and in scoring, where `--max-length` cuts them and where a row has more windows than are read; not where all are read."""
+    words, tags = tagged_sentences(1)[0]
+    long = (words * 60, tags * 60)
+    for name, rows in (("train", [long, *tagged_sentences(30)]), ("validation", [long])):
+        (tmp_path / "my").mkdir(exist_ok=True)
+        write_tagged(tmp_path / "my" / f"{name}.jsonl", rows)
+    data, task = str(tmp_path / "my"), find_task(str(tmp_path / "my"))
+    settings = replace(SETTINGS, epochs=0.1, max_length=10)
+    said = {}
+    for way, size in (("cut", 10), ("windows", 10), ("windows", 24)):
+        chosen, directory = replace(task, long=LongTexts(way)), tmp_path / f"{way}-{size}"
+        finetune(str(encoder), data=data, task=chosen, output=directory, settings=replace(settings, max_length=size))
+        facts = json.loads((directory / "record.json").read_text())["result"]["data"]
+        said[way, size] = facts["cut_words"], capfd.readouterr().err
+        score_targets([parse_target(str(directory))], data=data, task=chosen, settings=EvalSettings(max_length=size))
+        said[way, size] += (capfd.readouterr().err,)
+    share, trained, scored = said["cut", 10]
+    assert share > 0.5
+    assert (
+        f"words should be read to have a tag of their own, got {100 * share:.2f} % that are not with --max-length 10: raise it"
+        in trained
+    )
+    assert "that are not with --max-length 10: raise it" in scored
+    share, trained, scored = said["windows", 10]
+    assert 0 < share < 0.5
+    for text in (trained, scored):
+        assert "cut rows into several, as a row has 64 windows at most" in text
+        assert "a text should have fewer than 64 windows of 10 tokens, got one with as many or more" in text
+    assert f"got {100 * share:.2f} % that are not" in trained
+    share, trained, scored = said["windows", 24]
+    assert share == 0
+    assert "look at this: words" not in trained + scored
+    assert "fewer than 64 windows" not in trained + scored
 
 
 def test_a_trained_tagger_learns_on(data, tagger, tmp_path):

@@ -99,9 +99,7 @@ def calibrate_exits(
     Raises:
         InvalidInput: no exits, a criterion that the task has no numbers for, or too few rows.
     """
-    check_answers_texts(
-        task, what="calibrate-exits", repair="export the model as it is: exits are of classifiers of texts"
-    )
+    check_answers_texts(task, what="calibrate", repair="export the model as it is: exits are of classifiers of texts")
     if task.is_regression and settings.criterion != "patience":
         raise InvalidInput(
             f"--criterion must be patience for {task.name}, which has no classes to be sure of",
