@@ -78,7 +78,7 @@ class DistillationTrainer(DistillerTrainer):
             args._n_gpu = 1
         widths = projections_of(chosen, model.config, None if teacher is None else teacher.config)
         maps = {name: nn.Linear(*width) for name, width in widths.items()}
-        self.kept = student = model
+        student = model
         if chosen.rows == "sentences" and teacher is not None:
             teacher = as_teacher(teacher, chosen)
             student = SentenceEncoder(model, pooling=teacher.pooling, normalize=teacher.normalize)
@@ -95,7 +95,8 @@ class DistillationTrainer(DistillerTrainer):
 
     @property
     def saved_module(self) -> nn.Module:
-        return self.kept
+        student = self.distiller.student
+        return student.encoder if isinstance(student, SentenceEncoder) else student
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
         if model is not self.distiller.student:
@@ -146,7 +147,7 @@ class DistillationTrainer(DistillerTrainer):
         torch.save(self.args, os.path.join(directory, TRAINING_ARGS_NAME))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model=self.kept)
+        super()._load_from_checkpoint(resume_from_checkpoint, model=self.saved_module)
         maps = Path(resume_from_checkpoint) / _PROJECTIONS
         if len(self.distiller.projections):
             self.distiller.projections.load_state_dict(load_file(maps))
@@ -162,7 +163,7 @@ class _ShowsStudent(TrainerCallback):
         self.trainer = trainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.trainer.callback_handler.model = self.trainer.kept
+        self.trainer.callback_handler.model = self.trainer.saved_module
 
 
 def phase_to_train(

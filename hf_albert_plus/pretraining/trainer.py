@@ -134,7 +134,9 @@ class StopsDiverging(TrainerCallback):
             it is no number.
     """
 
-    def __init__(self, *, entropy: float, warmup: float, patience: float = 0.2, is_pruned: bool = False):
+    def __init__(
+        self, *, entropy: float, warmup: float, patience: float = PretrainSettings.patience, is_pruned: bool = False
+    ):
         self.entropy, self.is_pruned = entropy, is_pruned
         self.patience = warmup + patience if patience < 1 else math.inf
         self.losses: deque[float] = deque(maxlen=_WINDOW)

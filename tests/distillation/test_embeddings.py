@@ -370,7 +370,7 @@ def test_the_trainer_makes_a_sentence_encoder_and_goes_on_with_it(teacher, tmp_p
     resumed = make(_random_student(teacher), max_steps=8)
     resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-4"))
     assert resumed.state.global_step == 8
-    for name, tensor in resumed.kept.state_dict().items():
+    for name, tensor in resumed.saved_module.state_dict().items():
         torch.testing.assert_close(tensor, saved[name], atol=1e-6, rtol=1e-5, msg=name)
 
 
