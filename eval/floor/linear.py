@@ -3,6 +3,7 @@
 F features, C labels.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,13 +64,23 @@ def _scales(features: Any) -> numpy.ndarray:
     return numpy.where(scale_F > 0, scale_F, 1.0)
 
 
+def _fitted(model: Any, features: Any, labels: numpy.ndarray) -> Any:
+    """A regression after at most so many iterations. One that has not converged until then is kept: the strengths are compared by what they say
+    of other rows."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(features, labels)
+
+
 def _classes(features: Any, labels: numpy.ndarray, task: Task, strength: float) -> tuple[numpy.ndarray, numpy.ndarray]:
     from sklearn.linear_model import LogisticRegression
 
     weight_FC = numpy.zeros((features.shape[1], task.num_labels))
     bias_C = numpy.full(task.num_labels, -NEVER)
     tolerance = _TOLERANCE_OF_WORDS if task.has_tags else _TOLERANCE
-    model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=tolerance).fit(features, labels)
+    model = _fitted(LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=tolerance), features, labels)
     known = model.classes_
     if len(known) == 2:  # scikit-learn keeps the difference of the two alone
         weight_FC[:, known[1]], bias_C[known] = model.coef_[0], (0.0, model.intercept_[0])
@@ -84,7 +95,8 @@ def _one_label(features: Any, holds: numpy.ndarray, strength: float) -> tuple[nu
 
     if holds.min() == holds.max():
         return numpy.zeros(features.shape[1]), numpy.float64(NEVER if holds.all() else -NEVER)
-    model = LogisticRegression(C=strength, max_iter=_ITERATIONS, class_weight="balanced").fit(features, holds)
+    regression = LogisticRegression(C=strength, max_iter=_ITERATIONS, class_weight="balanced")
+    model = _fitted(regression, features, holds)
     return model.coef_[0], model.intercept_[0]
 
 

@@ -37,7 +37,7 @@ class StudentSettings:
     overrides: Annotated[
         tuple[tuple[str, Any], ...],
         PythonOnly(
-            "--set has these config fields: any of third, half or a variant; of a directory those of exits, and num_hidden_layers where "
+            "--set has these config fields: any of third, half or a variant; of a directory those of exits and dropout, and num_hidden_layers where "
             "its blocks are shared, as an all-shared encoder is as deep as its config says"
         ),
     ] = ()

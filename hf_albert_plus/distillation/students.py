@@ -19,6 +19,9 @@ from ..variants import PARTS, VARIANTS, Part
 from .phases import Method
 from .settings import StudentSettings
 
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
+_CHANGEABLE = (*DROPOUTS, "num_hidden_layers")
+
 
 def student_architecture(source: Any, settings: StudentSettings) -> AlbertPlusConfig:
     """The config of a student of a teacher with the config `source`, labels aside.
@@ -60,11 +63,11 @@ def _id(special: str) -> int:
 
 
 def _reshaped(config: AlbertPlusConfig, overrides: dict[str, Any]) -> AlbertPlusConfig:
-    """A directory's config with what can be changed and leave every weight its place: exits, and how often shared blocks run."""
-    others = [name for name in overrides if not name.startswith("exit_") and name != "num_hidden_layers"]
+    """A directory's config with what can be changed and leave every weight its place: exits, dropout, and how often shared blocks run."""
+    others = [name for name in overrides if not name.startswith("exit_") and name not in _CHANGEABLE]
     if others:
         raise InvalidInput(
-            "--set changes fields of a variant, and a directory has its own: exits and num_hidden_layers can be changed",
+            "--set changes fields of a variant, and a directory has its own: exits, dropout and num_hidden_layers can be changed",
             got=", ".join(others),
             repair="leave them out, or give a variant as --student",
         )

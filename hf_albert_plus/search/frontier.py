@@ -15,7 +15,7 @@ from ..records.record import RECORD, read_record
 from .finalists import nearest
 from .hunt import Hunt
 from .pick import Pick, points_text
-from .tried import Tried
+from .tried import BEGUN, Tried
 
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
 # The directories of a candidate before it gets exits or is exported, in their order.
@@ -193,8 +193,11 @@ def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
 def commands(hunt: Hunt, tried: Tried) -> str:
     """The commands that make a candidate, stage by stage, as its records have them."""
     base, exits, ending = tried.name.partition("-exits")
-    folder = hunt.workshop.out / base
+    has_begun = base.endswith(BEGUN)
+    folder = hunt.workshop.out / base.removesuffix(BEGUN)
     stages = [*_STAGES, "exits", f"calibrated{ending}", f"leaves-early{ending}"] if exits else [*_STAGES, "model"]
+    if has_begun:
+        stages = [*_STAGES[:-1], "begun-model"]
     wanted = [name for name in stages if (folder / name / RECORD).is_file()]
     return "\n".join(_command(folder / name, data=hunt.workshop.rows.data) for name in wanted)
 
@@ -227,6 +230,7 @@ def _command(directory: Path, *, data: Path) -> str:
         words += ["--phases", "exits"]
     for export in record.settings.get("to") or [] if record.stage == "export" else []:
         words += ["--to", export]
-    for name, value in (record.settings.get("overrides") or {}).items() if record.stage == "convert" else []:
+    overrides = record.settings.get("overrides") or {} if record.stage in ("convert", "distill") else {}
+    for name, value in overrides.items():
         words += ["--set", f"{name}={value}"]
     return shlex.join([*words, "--out", str(directory)])

@@ -113,7 +113,7 @@ class CompressSettings:
     epochs: Annotated[
         float | None, Option("Passes over the data that a candidate learns. Default: the task's own.")
     ] = None
-    learning_rate: Annotated[float, Option("Peak learning rate of candidates.")] = 1e-4
+    learning_rate: Annotated[float, Option("Peak learning rate of candidates.")] = 3e-4
     unlabelled: Annotated[
         str | None,
         Option(

@@ -39,13 +39,18 @@ class StudyLog:
         folder: where the storage lies.
         layers: of the teacher.
         slowest, fastest: milliseconds a text that are proposed between.
+        asked: the budget, in words.
+
+    Attributes:
+        earlier: what was proposed before.
+        of_others: shapes that searches for other budgets taught, in their order.
     """
 
-    def __init__(self, folder: Path, *, layers: int, slowest: float, fastest: float, seed: int):
+    def __init__(self, folder: Path, *, layers: int, slowest: float, fastest: float, seed: int, asked: str):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.optuna, self.layers, self.slowest, self.fastest = optuna, layers, slowest, fastest
+        self.optuna, self.layers, self.slowest, self.fastest, self.asked = optuna, layers, slowest, fastest, asked
         self.study = optuna.create_study(
             study_name=_NAME,
             storage=f"sqlite:///{folder.resolve() / _FILE}",
@@ -56,6 +61,7 @@ class StudyLog:
         self.open: dict[str, Any] = {}
         self.proposed: Any = None
         self.earlier: list[TriedProposal] = []
+        self.of_others: list[Slimmed] = []
         for trial in self.study.get_trials(deepcopy=False):
             self._take_up(trial)
         self.known = {
@@ -71,6 +77,8 @@ class StudyLog:
         is_proposal = "proposed" in said or ("why" in said and "name" not in said)
         if not trial.state.is_finished() and not is_proposal:
             self.study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)
+        elif trial.state == self.optuna.trial.TrialState.COMPLETE and said.get("asked", self.asked) != self.asked:
+            self.of_others.append(Slimmed(**said["slimmed"]))
         elif is_proposal:
             shape = Slimmed(**said["proposed"]) if "proposed" in said else None
             self.earlier.append(TriedProposal(shape, trial.params["ms"]))
@@ -101,6 +109,8 @@ class StudyLog:
             trial.set_user_attr("proposed", asdict(shape))
         trial.set_user_attr("name", shape.name)
         trial.set_user_attr("shape", shape.in_words())
+        trial.set_user_attr("slimmed", asdict(shape))
+        trial.set_user_attr("asked", self.asked)
         self.open[shape.name] = trial
 
     def stop(self, shape: Slimmed, *, score: float, why: str) -> None:

@@ -7,6 +7,8 @@ from .pick import Measured
 
 # Candidates that need no training: all of the teacher, and with the pieces alone that its task uses.
 TEACHER, TRIMMED = "teacher", "trimmed"
+# Behind the name of a shape that learned for its first passes alone.
+BEGUN = "-begun"
 
 
 @dataclass(frozen=True)

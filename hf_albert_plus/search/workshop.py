@@ -19,6 +19,7 @@ from ..compression.settings import CalibrateSettings, PruneSettings
 from ..conversion.stage import convert
 from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
 from ..distillation.stage import distill
+from ..distillation.students import DROPOUTS
 from ..records.record import Record
 from ..tasks.task import Task
 from .ctrl_c import CtrlC
@@ -34,6 +35,8 @@ RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 _FIRST_SHARE = 0.25
 # Of the task's own passes, those over its rows together with made-up ones.
 _PASSES_OF_MADE_UP = 0.5
+# A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
+_WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # Training examples that layers, heads and columns are ranked by.
 _RANKED_BY = 1024
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
@@ -149,7 +152,7 @@ class Workshop:
     def _learn(self, student: Path, output: Path, *, share: float) -> Path:
         method = DistilSettings(
             method=DEFAULT,
-            student=StudentSettings(student=str(student)),
+            student=StudentSettings(student=str(student), overrides=_WITHOUT_DROPOUT),
             epochs=share * self.epochs,
             learning_rate=self.settings.learning_rate,
             unlabelled=self.unlabelled,

@@ -108,6 +108,15 @@ def test_classes_that_no_training_row_has_are_never_given():
     assert (said == labels).mean() > 0.9
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_regression_that_ends_before_it_converges_is_kept_without_a_word(monkeypatch):
+    features, labels = numpy.random.default_rng(1).normal(size=(40, 5)), numpy.arange(40) % 3
+    (converged,) = fits(features, labels, get_task("mnli"), strengths=[1e3])
+    monkeypatch.setattr("hf_albert_plus.eval.floor.linear._ITERATIONS", 1)
+    (kept,) = fits(features, labels, get_task("mnli"), strengths=[1e3])
+    assert not numpy.allclose(kept.weight_FC, converged.weight_FC)
+
+
 def test_a_label_that_no_row_or_every_row_has(mine):
     _, task = mine
     if task.kind != "labels":

@@ -15,6 +15,7 @@ import pytest
 from transformers import ElectraConfig, ElectraModel
 
 from hf_albert_plus.config_files import load_config
+from hf_albert_plus.distillation.students import DROPOUTS
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.records.record import fingerprint
@@ -72,7 +73,10 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     named = {trial.user_attrs["name"]: trial for trial in study.trials if "name" in trial.user_attrs}
     taught = [each for each in done if each["name"] in named]
     assert taught
+    assert load_config(teachers / "sst2", option="TEACHER").hidden_dropout_prob > 0
     for each in taught:
+        learned = load_config(out / "trials" / each["name"] / "taught", option="a candidate")
+        assert [getattr(learned, name) for name in DROPOUTS] == [0, 0, 0]
         assert named[each["name"]].values[0] == pytest.approx(each["score"])
 
     # The same call finds all of it done.

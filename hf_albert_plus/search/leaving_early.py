@@ -1,0 +1,79 @@
+"""Candidates whose texts leave early: exits on what has learned, at thresholds that lose little."""
+
+from pathlib import Path
+
+from hf_albert_plus.eval.scoring import logits_scorer_for
+from hf_albert_plus.eval.targets import Target
+
+from ..errors import AlbertPlusError
+from ..records.progress import say
+from .descent import LEAST_DROP, exit_drops
+from .ledger import Ledger
+from .tried import TEACHER, Tried
+from .workshop import WITH_EXITS
+
+# How much faster than without exits the teacher must be with them, so that they are worth trying on its shapes.
+_WORTH_IT = 1.1
+
+
+def teacher_leaves_early(ledger: Ledger) -> None:
+    """What the teacher is with exits, at ever milder thresholds as long as they hold. It says what they are worth on its shapes."""
+    _try(ledger, TEACHER, words="all layers", model=ledger.workshop.whole, drops=exit_drops(ledger.budget.max_drop))
+
+
+def is_worth_it(ledger: Ledger) -> bool:
+    """Whether exits made the teacher faster, at what it may lose: then they do the same for what is cut from it."""
+    speeds = {each.name: each.speedup for each in ledger.finished}
+    wanted = [name for name in speeds if name.startswith(f"{TEACHER}-exits")]
+    if ledger.budget.seeks_speed:
+        wanted = [name for name in wanted if ledger.holds(name)]
+    return any(speeds[name] >= _WORTH_IT * speeds[TEACHER] for name in wanted)
+
+
+def shape_leaves_early(ledger: Ledger, name: str) -> None:
+    """Exits on a shape that has learned and holds: for what is left of the budget beside what the shape itself lost, then for less,
+    until they hold."""
+    shape, taught = ledger.workshop.taught[name]
+    if shape.layers == 1 or any(each.startswith(f"{name}-exits") for each in ledger.names()):
+        return
+    drops = exit_drops(ledger.budget.max_drop)
+    if ledger.budget.max_drop is not None:
+        left = ledger.budget.max_drop - max(0.0, ledger.losses[name].points)
+        drops = [drop for drop in reversed(drops) if drop <= max(left, LEAST_DROP)]
+    _try(ledger, name, words=shape.in_words(), model=taught, drops=drops, until_held=ledger.budget.seeks_speed)
+
+
+def _try(ledger: Ledger, name: str, *, words: str, model: Path, drops: list[float], until_held: bool = False) -> None:
+    """Teaches exits on a candidate, and tries thresholds.
+
+    Args:
+        drops: points that the thresholds may lose, in their order.
+        until_held: stop at the first that holds, where else the first that does not hold is the last.
+    """
+    ledger.time.afford(ledger.time.learning_s(0.5))
+    try:
+        exits = ledger.workshop.learn_exits(model, ledger.workshop.out / name / "exits")
+    except AlbertPlusError as error:
+        say(f"  {words}, with exits: {error}")
+        return
+    for max_drop in drops:
+        kept = _leave(ledger, exits, name=name, words=words, max_drop=max_drop, model=model)
+        if kept is None or ledger.holds(kept.name) == until_held:
+            return
+
+
+def _leave(ledger: Ledger, exits: Path, *, name: str, words: str, max_drop: float, model: Path) -> Tried | None:
+    """A candidate by one threshold; None where it cannot be exported, as no exit is ever taken."""
+    ledger.time.afford(0)
+    ending = "" if max_drop == LEAST_DROP else f"-{max_drop:g}"
+    shop, folder, scorer = ledger.workshop, exits.parent, logits_scorer_for(ledger.task, model)
+    try:
+        calibrated = shop.calibrate(exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer)
+        exported = shop.export(calibrated, folder / f"leaves-early{ending}", to=WITH_EXITS)
+    except AlbertPlusError as error:
+        say(f"  {words}, with exits: {error}")
+        return None
+    target = Target("candidate", exported, WITH_EXITS)
+    paces = shop.paces(target, folder / f"exit-paces{ending}", baseline=ledger.clock.target)
+    words = f"{words}, leaves early" + (f" for {max_drop:g}" if ending else "")
+    return ledger.keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, paces=paces)

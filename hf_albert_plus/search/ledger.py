@@ -1,0 +1,110 @@
+"""What a search knows of its candidates: what each says, loses and takes, and which of them hold."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hf_albert_plus.eval.measured_documents import Scores
+from hf_albert_plus.eval.targets import Target
+
+from ..config_files import load_config
+from ..records.progress import say
+from .clock import Clock
+from .paces import Paces
+from .pick import Judge, Loss, Measured, affords, answers_of, points_text, score_of
+from .settings import Budget
+from .shapes import Slimmed
+from .time_left import TimeLeft
+from .tried import Tried
+from .workshop import Workshop
+
+
+@dataclass
+class Ledger:
+    """The candidates of one search.
+
+    Attributes:
+        teacher_scores: of the teacher in torch fp32.
+        tried: every candidate, in the order in which it was tried.
+        losses: name -> what a finished candidate loses.
+        clock: what the speeds are measured by; the search sets it, with its first candidate.
+    """
+
+    workshop: Workshop
+    budget: Budget
+    time_budget_s: float
+    teacher_scores: Scores
+    tried: list[Tried] = field(default_factory=list)
+    losses: dict[str, Loss] = field(default_factory=dict)
+    clock: Clock = field(init=False)
+
+    def __post_init__(self) -> None:
+        shop = self.workshop
+        self.task = shop.task
+        self.config = load_config(shop.whole, option="TEACHER")
+        self.judge = Judge(shop.task, answers_of(self.teacher_scores, shop.task), seed=shop.settings.seed)
+        self.time = TimeLeft(shop, self.time_budget_s)
+
+    @property
+    def finished(self) -> list[Measured]:
+        return [each.measured for each in self.tried if each.measured is not None]
+
+    def names(self) -> set[str]:
+        return {each.name for each in self.tried}
+
+    def keep(
+        self,
+        name: str,
+        words: str,
+        directory: Path,
+        runtime: str,
+        *,
+        paces: Paces | None,
+    ) -> Tried:
+        """Scores a finished candidate and says how it fares.
+
+        Args:
+            paces: its own beside the clock; None of the clock itself.
+        """
+        shop = self.workshop
+        scores = shop.score(Target("candidate", directory, runtime), directory.with_name(f"{directory.name}-scores"))
+        speedup = self.clock.speedup(paces)
+        measured = Measured(
+            name=name,
+            answers=answers_of(scores, self.task),
+            speedup=speedup,
+            latency_ms=self.clock.latency_ms(paces),
+            file_bytes=(paces or self.clock.own).file_bytes,
+        )
+        tried = Tried(name, words, score_of(scores, self.task.metrics[0]), directory, runtime, measured=measured)
+        self.tried = [each for each in self.tried if each.name != name] + [tried]
+        lost = self.losses[name] = self.judge.loss(measured.answers)
+        bound = "" if lost.at_most is None else f", with 90 % confidence at most {points_text(lost.at_most)}"
+        say(
+            f"  {words}: {tried.score:.1f}, {points_text(lost.points)} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
+        )
+        return tried
+
+    def stop(self, shape: Slimmed, *, score: float, why: str) -> None:
+        """Notes a shape that is not gone on with."""
+        if shape.name not in self.names():
+            self.tried.append(Tried(shape.name, shape.in_words(), score, why=why))
+
+    def holds(self, name: str) -> bool:
+        """Whether a finished candidate loses no more than it may, with confidence."""
+        return self.is_held(self.losses[name])
+
+    def is_held(self, lost: Loss) -> bool:
+        return lost.at_most is not None and self.budget.max_drop is not None and lost.at_most <= self.budget.max_drop
+
+    def best(self) -> float | None:
+        """The speedup of the fastest that holds; where speed is given and not sought, the least that is lost, its sign turned."""
+        if self.budget.seeks_speed:
+            return max((each.speedup for each in self.finished if self.holds(each.name)), default=None)
+        return max(
+            (-self.losses[each.name].points for each in self.finished if affords(each, self.budget)), default=None
+        )
+
+    def of_holding(self) -> list[Measured]:
+        """The shapes without exits that hold, the fastest first."""
+        holding = [each for each in self.finished if each.name in self.workshop.taught and self.holds(each.name)]
+        return sorted(holding, key=lambda each: -each.speedup)

@@ -1,0 +1,48 @@
+"""The time of a search: what its stages took so far, and whether a step more has room in what is left."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from ..records.record import Record
+from .workshop import Workshop
+
+# What measures a candidate that has learned: its export, its paces, and its answers.
+_MEASURING = ("export", "paces", "eval")
+
+
+class OutOfTime(Exception):
+    """The next step would take longer than the search may."""
+
+
+@dataclass(frozen=True)
+class TimeLeft:
+    """The time of one search.
+
+    Attributes:
+        budget_s: seconds that it may take.
+    """
+
+    workshop: Workshop
+    budget_s: float
+
+    def afford(self, seconds: float) -> None:
+        """Ends the search where a step would take longer than what is left.
+
+        Raises:
+            OutOfTime: it would.
+        """
+        if self.workshop.spent_s + seconds > self.budget_s:
+            raise OutOfTime
+
+    def learning_s(self, share: float) -> float:
+        """What a share of a candidate's passes has taken so far, in the mean."""
+        taken = self._records("distill")
+        passes = sum(float(record.settings.get("epochs", 0)) for record in taken)
+        return 0.0 if not passes else share * self.workshop.epochs * sum(record.seconds for record in taken) / passes
+
+    def measuring_s(self) -> float:
+        """What it took to measure a candidate, each of its steps in the median."""
+        return sum(median([record.seconds for record in self._records(stage)] or [0.0]) for stage in _MEASURING)
+
+    def _records(self, stage: str) -> list[Record]:
+        return [record for record in self.workshop.records if record.stage == stage]

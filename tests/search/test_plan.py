@@ -1,0 +1,200 @@
+"""The order of a search, on candidates whose losses, speeds and times are planted: nothing is trained."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy
+import pytest
+
+from hf_albert_plus.eval.resampling import Sample
+from hf_albert_plus.search.ctrl_c import CtrlC
+from hf_albert_plus.search.hunt import Hunt
+from hf_albert_plus.search.paces import Paces
+from hf_albert_plus.search.settings import CompressSettings
+from hf_albert_plus.search.shapes import Slimmed
+from hf_albert_plus.tasks.glue import get_task
+
+ROWS, LAYERS = 4000, 6
+# The teacher in int8 is so much faster than in torch; exits on it or its shapes are so much faster again.
+INT8, EXITS = 5.0, 1.5
+# Seconds of a whole training of a candidate, and of everything else that is made.
+TRAINED, MADE = 400.0, 10.0
+CONFIG = SimpleNamespace(
+    num_hidden_layers=LAYERS, num_attention_heads=12, attention_heads=[12] * LAYERS, intermediate_sizes=[1536] * LAYERS,
+    attention_map=range(LAYERS), ffn_map=range(LAYERS),
+)  # fmt: skip
+
+
+def relative_time(shape):
+    return 0.02 + 0.98 * shape.width * shape.layers / LAYERS
+
+
+@dataclass
+class PlantedShop:
+    """A workshop whose stages write nothing. What a candidate loses is read off the directory that it has."""
+
+    out: Path
+    settings: CompressSettings
+    lost: dict = field(
+        default_factory=dict
+    )  # name -> points after all passes; others lose a hundred points of their time
+    exits_gain: float = EXITS
+    done: dict = field(default_factory=dict)  # what was made, in whichever run: directory -> record
+
+    def __post_init__(self):
+        self.teacher = self.whole = self.guide = self.out / "teacher-model"
+        self.task, self.epochs, self.ctrl_c = get_task("sst2"), 4.0, CtrlC()
+        self.records, self.saved_s, self.taught, self.shapes = [], [], {}, {"teacher": Slimmed(LAYERS, 1.0)}
+        self.rows = SimpleNamespace(data=self.out / "rows")
+
+    spent_s = property(lambda self: sum(each.seconds for each in self.records) - sum(self.saved_s))
+
+    def made(self, stage, directory, seconds=MADE, **settings):
+        finished = "2026-01-01T00:00:00+00:00"
+        record = self.done.setdefault(directory, SimpleNamespace(stage=stage, settings=settings, seconds=seconds, finished=finished))  # fmt: skip
+        if not any(each is record for each in self.records):
+            self.records.append(record)
+        return directory
+
+    def start(self, shape):
+        self.shapes[shape.name] = shape
+        return self.out / shape.name
+
+    def ahead(self, work, items):
+        pass
+
+    def begin(self, shape):
+        self.start(shape)
+        return self.made("distill", self.out / shape.name / "begun", TRAINED / 4, epochs=1.0)
+
+    def finish(self, shape):
+        taught = self.made("distill", self.out / shape.name / "taught", 3 * TRAINED / 4, epochs=3.0)
+        self.taught[shape.name] = (shape, taught)
+        return taught
+
+    def learn_exits(self, model, output):
+        return self.made("distill", output, MADE, epochs=1.0)
+
+    def calibrate(self, exits, output, *, max_drop, scorer):
+        return self.made("calibrate", output)
+
+    def export(self, trained, output, *, to=None):
+        return self.made("export", output)
+
+    def divergence(self, candidate, output):
+        return self.points(self.shapes[candidate.parent.name])
+
+    def points(self, shape):
+        return self.lost.get(shape.name, max(0.0, 0.1 / relative_time(shape) - 0.5))
+
+    def score(self, target, output):
+        self.made("eval", output)
+        folder = target.directory
+        shape = self.shapes.get(folder.parent.name, Slimmed(LAYERS, 1.0))
+        lost = self.points(shape) + (0.4 if "begun" in folder.name else 0.0)
+        if folder.name.startswith("leaves-early-"):
+            lost += 0.8 * float(folder.name.removeprefix("leaves-early-"))
+        right = ROWS - round(lost * ROWS / 100) - ROWS // 10
+        answers = Sample(numpy.array([[1] * right + [0] * (ROWS - right)]), numpy.ones(ROWS, int))
+        return SimpleNamespace(answers=answers, score=100 * right / ROWS)
+
+    def paces(self, target, output, *, baseline):
+        self.made("paces", output)
+        if baseline.name == "torch":
+            return Paces(1.0, INT8, 1.0, INT8, 100)
+        ratio = 1 / relative_time(self.shapes.get(output.parent.name, Slimmed(LAYERS, 1.0)))
+        if output.name.startswith("exit-paces"):
+            ratio *= self.exits_gain
+        return Paces(1 / ratio, ratio, 1 / ratio, ratio, 100)
+
+
+@pytest.fixture
+def hunt(tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_albert_plus.search.ledger.load_config", lambda *given, **named: CONFIG)
+    monkeypatch.setattr("hf_albert_plus.search.leaving_early.logits_scorer_for", lambda *given: None)
+    for module in ("ledger", "hunt"):
+        monkeypatch.setattr(f"hf_albert_plus.search.{module}.answers_of", lambda scores, task: scores.answers)
+        monkeypatch.setattr(f"hf_albert_plus.search.{module}.score_of", lambda scores, metric: scores.score)
+
+    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, **asked):
+        settings = CompressSettings(**asked)
+        shop = PlantedShop(tmp_path / "trials", settings, lost or {}, exits_gain, {} if done is None else done)
+        teacher = shop.score(SimpleNamespace(directory=shop.out / "teacher" / "torch"), tmp_path / "teacher-scores")
+        found = Hunt(shop, settings.budget, time_budget, teacher)
+        found.run()
+        return found
+
+    return make
+
+
+def picked(hunt):
+    return hunt.judge.choose(hunt.finished, hunt.budget).name
+
+
+def test_exits_are_tried_on_every_shape_that_holds_at_once(hunt):
+    """They are worth it on the teacher, so the fastest shape leaves early as soon as it holds, and the pick is such a one."""
+    found = hunt(max_drop=1.0)
+    names = [each.name for each in found.tried]
+    first = next(name for name in names if name.startswith("layers") and found.losses.get(name) and found.holds(name))
+    after = names[names.index(first) + 1]
+    assert after.startswith(f"{first}-exits")
+    assert "-exits" in picked(found)
+
+
+def test_exits_that_gain_nothing_on_the_teacher_are_not_tried_on_its_shapes(hunt):
+    found = hunt(max_drop=1.0, exits_gain=1.05)
+    assert {each.name.split("-exits")[0] for each in found.tried if "-exits" in each.name} == {"teacher"}
+
+
+def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
+    """A shape that lost 0.6 of one point may lose 0.1 more by leaving early, and not the half or the whole of the budget."""
+    first = hunt(max_drop=1.0, exits_gain=1.0)
+    (shape, _) = next(iter(first.workshop.taught.values()))
+    found = hunt(max_drop=1.0, lost={shape.name: 0.6})
+    tried = [each.name for each in found.tried if each.name.startswith(f"{shape.name}-exits")]
+    assert tried == [f"{shape.name}-exits"]
+    free = hunt(max_drop=1.0, lost={shape.name: 0.0})
+    tried = [each.name for each in free.tried if each.name.startswith(f"{shape.name}-exits")]
+    assert tried[0] == f"{shape.name}-exits-1"
+
+
+def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
+    """The first shape holds after its first passes, and there is no time for the others: it is a candidate as it is."""
+    given = {"max_drop": 3.0, "exits": False}
+    whole = hunt(**given)
+    first = next(iter(whole.workshop.taught))
+    began = hunt(time_budget=230.0, **given)
+    assert [each.name for each in began.tried] == ["teacher", f"{first}-begun"]
+    assert picked(began) == f"{first}-begun"
+    assert began.ended == "the time was spent"
+    assert began.workshop.spent_s <= 230.0
+    # Where there is no time to measure it either, it is left out; with more time it learns on.
+    assert [each.name for each in hunt(time_budget=210.0, **given).tried] == ["teacher"]
+    on = hunt(time_budget=600.0, done=began.workshop.done, **given)
+    assert first in [each.name for each in on.tried]
+    assert f"{first}-begun" not in [each.name for each in on.tried]
+
+
+def test_what_has_begun_and_loses_too_much_is_no_candidate(hunt):
+    first = next(iter(hunt(max_drop=3.0, exits=False).workshop.taught))
+    found = hunt(time_budget=230.0, max_drop=3.0, exits=False, lost={first: 2.9})
+    assert [each.name for each in found.tried] == ["teacher"]
+
+
+def test_another_budget_begins_with_the_shapes_of_the_first(hunt):
+    """They cost nothing of its time, and it descends from the fastest of them that holds."""
+    first = hunt(max_drop=1.0, exits=False)
+    shapes = {each.name for each in first.finished if each.name != "teacher"}
+    second = hunt(max_drop=3.0, exits=False, done=first.workshop.done, time_budget=3 * TRAINED)
+    names = [each.name for each in second.tried]
+    assert set(names[1 : 1 + len(shapes)]) == shapes
+    assert second.workshop.spent_s <= 3 * TRAINED
+    held = max(each.speedup for each in first.finished if first.holds(each.name))
+    new = [each.speedup for each in second.finished if each.name not in shapes and each.name != "teacher"]
+    assert new
+    assert min(new) > held
+    # The same call again counts what it made itself, and takes up the rest for nothing.
+    again = hunt(max_drop=3.0, exits=False, done=second.workshop.done, time_budget=3 * TRAINED)
+    assert [each.name for each in again.tried] == names
+    assert again.workshop.spent_s == pytest.approx(second.workshop.spent_s)
