@@ -440,7 +440,10 @@ def test_a_shared_block_is_run_as_often_as_asked(teachers, data_dir, tmp_path):
     for overrides, message in (
         ({"num_hidden_layers": 3}, r"as many as they are, got 3 layers of .*: \(3, 1\) blocks where .* of \(2, 1\)"),
         ({"num_hidden_layers": 1}, r"\(1, 1\) blocks where there are weights of \(2, 1\); leave it out"),
-        ({"hidden_size": 8}, "a directory has its own: exits, dropout and num_hidden_layers can be changed, got hidden_size"),
+        (
+            {"hidden_size": 8},
+            "a directory has its own: exits, dropout and num_hidden_layers can be changed, got hidden_size",
+        ),
     ):
         student = StudentSettings(student=str(tmp_path / "unshared"), overrides=tuple(overrides.items()))
         with pytest.raises(InvalidInput, match=message):
