@@ -52,15 +52,23 @@ _OFFLINE_ROUNDS = 6
 
 @dataclass(frozen=True)
 class Traffic:
-    """Sentences of a task's first evaluation split, in the file's order."""
+    """Sentences of a task's first evaluation split, in the file's order.
+
+    Attributes:
+        at_most: so many of them, evenly over the file; None for all.
+    """
 
     data: str
     task: Task
     max_length: int = 128
+    at_most: int | None = None
 
     @cached_property
     def rows(self) -> "Dataset":
-        return load_split(self.data, self.task, next(iter(self.task.rows.values())))
+        rows = load_split(self.data, self.task, next(iter(self.task.rows.values())))
+        if self.at_most is None or len(rows) <= self.at_most:
+            return rows
+        return rows.select(numpy.linspace(0, len(rows) - 1, self.at_most).round().astype(int))
 
     def text(self, number: int) -> Text:
         """A sentence, or a pair of them."""

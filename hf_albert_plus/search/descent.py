@@ -61,6 +61,7 @@ def around(layers: int, known: list[int]) -> list[int]:
 
 
 def exit_drops(max_drop: float | None) -> list[float]:
-    """Points that leaving early may lose on the rows that thresholds are found on, in the order in which they are tried."""
+    """Points that leaving early may lose on the rows that thresholds are found on, in the order in which they are tried: all of the budget, half of
+    it, and next to nothing."""
     most = max_drop or 0.0
-    return [LEAST_DROP, *(drop for drop in (most / 2, most) if drop > LEAST_DROP)]
+    return [*(drop for drop in (most, most / 2) if drop > LEAST_DROP), LEAST_DROP]

@@ -134,9 +134,9 @@ class Hunt(Ledger):
         for shape in dict.fromkeys([Slimmed(layers, 0.3), Slimmed(max(1, layers // 3), 1.0)]):
             self.time.afford(0)
             folder = self.workshop.out / "shapes" / shape.name
-            started = self.workshop.start(shape)
+            cut = self.workshop.cut_to_be_timed(shape)
             try:
-                model = self.workshop.export(started, folder / "model")
+                model = self.workshop.export(cut, folder / "model")
             except AlbertPlusError as error:  # a model that has not learned again may differ too much in int8
                 say(f"{shape.in_words()}: not timed ({error})")
                 continue

@@ -17,8 +17,8 @@ _WORTH_IT = 1.1
 
 
 def teacher_leaves_early(ledger: Ledger) -> None:
-    """What the teacher is with exits, at ever milder thresholds as long as they hold. It says what they are worth on its shapes."""
-    _try(ledger, TEACHER, words="all layers", model=ledger.workshop.whole, drops=exit_drops(ledger.budget.max_drop))
+    """What the teacher is with exits, which says what they are worth on its shapes."""
+    _try(ledger, TEACHER, words="all layers", model=ledger.workshop.whole, left=ledger.budget.max_drop)
 
 
 def is_worth_it(ledger: Ledger) -> bool:
@@ -31,24 +31,21 @@ def is_worth_it(ledger: Ledger) -> bool:
 
 
 def shape_leaves_early(ledger: Ledger, name: str) -> None:
-    """Exits on a shape that has learned and holds: for what is left of the budget beside what the shape itself lost, then for less,
-    until they hold."""
+    """Exits on a shape that has learned and holds, for what is left of the budget beside what the shape itself lost."""
     shape, taught = ledger.workshop.taught[name]
     if shape.layers == 1 or any(each.startswith(f"{name}-exits") for each in ledger.names()):
         return
-    drops = exit_drops(ledger.budget.max_drop)
-    if ledger.budget.max_drop is not None:
-        left = ledger.budget.max_drop - max(0.0, ledger.losses[name].points)
-        drops = [drop for drop in reversed(drops) if drop <= max(left, LEAST_DROP)]
-    _try(ledger, name, words=shape.in_words(), model=taught, drops=drops, until_held=ledger.budget.seeks_speed)
+    left = ledger.budget.max_drop
+    if left is not None:
+        left -= max(0.0, ledger.losses[name].points)
+    _try(ledger, name, words=shape.in_words(), model=taught, left=left)
 
 
-def _try(ledger: Ledger, name: str, *, words: str, model: Path, drops: list[float], until_held: bool = False) -> None:
-    """Teaches exits on a candidate, and tries thresholds.
+def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | None) -> None:
+    """Teaches exits on a candidate, and tries thresholds: those that may lose most, which are the fastest, first, until one holds.
 
     Args:
-        drops: points that the thresholds may lose, in their order.
-        until_held: stop at the first that holds, where else the first that does not hold is the last.
+        left: points that they may lose; None where the budget has no such limit, and the least is tried alone.
     """
     ledger.time.afford(ledger.time.learning_s(0.5))
     try:
@@ -56,9 +53,11 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, drops: list[floa
     except AlbertPlusError as error:
         say(f"  {words}, with exits: {error}")
         return
-    for max_drop in drops:
+    for max_drop in exit_drops(ledger.budget.max_drop):
+        if max_drop > LEAST_DROP and (left is None or max_drop > left):
+            continue
         kept = _leave(ledger, exits, name=name, words=words, max_drop=max_drop, model=model)
-        if kept is None or ledger.holds(kept.name) == until_held:
+        if kept is None or ledger.holds(kept.name):
             return
 
 

@@ -17,6 +17,8 @@ from ..records.stage import run_stage
 
 _FILE = "paces.json"
 _SECONDS = 1.0
+# Texts that candidates are timed on; the finalists are timed on all.
+_TEXTS = 384
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,10 @@ def measure_paces(
     output: Path,
     threads: int | None,
 ) -> tuple[Paces, Record]:
-    """Times a target and a baseline in turns on the texts of a task's first evaluation split, as `bench --data` does."""
+    """Times a target and a baseline in turns on texts of a task's first evaluation split, as `bench --data` does."""
 
     def work(directory: Path) -> dict[str, Any]:
-        traffic = Traffic(data, task, max_length=max_length)
+        traffic = Traffic(data, task, max_length=max_length, at_most=_TEXTS)
         cores = threads or physical_cores()
         both = {each.label: each for each in (target, baseline)}
         clients = {label: Client(each, each.load(threads=cores), traffic) for label, each in both.items()}
@@ -70,7 +72,13 @@ def measure_paces(
         return asdict(paces)
 
     parents = {**target_parents([target, baseline]), "data": data_parent(data, task)}
-    settings = {"target": target.runtime, "baseline": baseline.runtime, "max_length": max_length, "threads": threads}
+    settings = {
+        "target": target.runtime,
+        "baseline": baseline.runtime,
+        "max_length": max_length,
+        "threads": threads,
+        "texts": _TEXTS,
+    }
     record = run_stage("paces", output, settings=settings, parents=parents, work=work)
     content = read_json(output / _FILE, what="the paces of a candidate", shape=dict[str, Any])
     return Paces(**content), record

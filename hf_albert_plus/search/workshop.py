@@ -38,7 +38,7 @@ _PASSES_OF_MADE_UP = 0.5
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
 _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # Training examples that layers, heads and columns are ranked by.
-_RANKED_BY = 1024
+_RANKED_BY, _RANKED_FOR_TIMES = 1024, 32
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
 _EXITS_EPOCHS, _EXITS_EXAMPLES, _EXITS_RATE = 2.0, 40_000, 1e-3
 
@@ -95,20 +95,7 @@ class Workshop:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
         directory = self.out / shape.name
         base, source = (Slimmed(self.depth, 1.0), self.whole) if shape.base is None else self.taught[shape.base]
-        if shape.layers < base.layers or shape.width < base.width:
-            settings = PruneSettings(
-                heads=round(1 - shape.heads / base.heads, 4),
-                columns=round(1 - shape.width / base.width, 4),
-                depth=None if shape.layers == base.layers else shape.layers,
-                examples=_RANKED_BY,
-                epochs=1,
-                batch_size=self.task.batch_size,
-                max_length=self.settings.max_length,
-                seed=self.settings.seed,
-            )
-            cut, data = directory / "cut", str(self.rows.data)
-            self._done(prune(str(source), data=data, task=self.rows.task, output=cut, settings=settings))
-            source = cut
+        source = self._cut(source, shape, base=base, output=directory / "cut", ranked_by=_RANKED_BY)
         overrides: dict[str, Any] = {}
         if shape.embedding_size != base.embedding_size:
             overrides["embedding_size"] = shape.embedding_size
@@ -121,6 +108,28 @@ class Workshop:
             convert(str(source), output=smaller, overrides=overrides, data=str(self.rows.data), task=self.rows.task)
         )
         return smaller
+
+    def cut_to_be_timed(self, shape: Slimmed) -> Path:
+        """A shape of the teacher that nothing will be learned from: how its parts are ranked does not matter."""
+        whole, output = Slimmed(self.depth, 1.0), self.out / "shapes" / shape.name / "cut"
+        return self._cut(self.whole, shape, base=whole, output=output, ranked_by=_RANKED_FOR_TIMES)
+
+    def _cut(self, source: Path, shape: Slimmed, *, base: Slimmed, output: Path, ranked_by: int) -> Path:
+        """What is left of a source where only the layers, heads and columns of a shape stay; itself where all of them do."""
+        if shape.layers == base.layers and shape.width == base.width:
+            return source
+        settings = PruneSettings(
+            heads=round(1 - shape.heads / base.heads, 4),
+            columns=round(1 - shape.width / base.width, 4),
+            depth=None if shape.layers == base.layers else shape.layers,
+            examples=ranked_by,
+            epochs=1,
+            batch_size=self.task.batch_size,
+            max_length=self.settings.max_length,
+            seed=self.settings.seed,
+        )
+        self._done(prune(str(source), data=str(self.rows.data), task=self.rows.task, output=output, settings=settings))
+        return output
 
     def ahead(self, work: Callable[[Any], object], items: Sequence[Any]) -> None:
         """Has several candidates' stages made side by side, where jobs are asked for; whoever asks for them then finds them done.

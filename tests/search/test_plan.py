@@ -61,6 +61,8 @@ class PlantedShop:
         self.shapes[shape.name] = shape
         return self.out / shape.name
 
+    cut_to_be_timed = start
+
     def ahead(self, work, items):
         pass
 

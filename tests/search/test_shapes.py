@@ -130,7 +130,7 @@ def test_shapes_that_share_are_cut_from_whole_layers():
 
 
 @pytest.mark.parametrize(
-    ("max_drop", "expected"), [(1.0, [0.1, 0.5, 1.0]), (0.1, [0.1]), (0.15, [0.1, 0.15]), (None, [0.1]), (0.0, [0.1])]
+    ("max_drop", "expected"), [(1.0, [1.0, 0.5, 0.1]), (0.1, [0.1]), (0.15, [0.15, 0.1]), (None, [0.1]), (0.0, [0.1])]
 )
 def test_what_exits_may_lose(max_drop, expected):
     assert exit_drops(max_drop) == expected
