@@ -24,7 +24,7 @@ from .shapes import Slimmed, can_share, shape_of_time
 from .shapes import Work as EncoderWork
 from .study_log import StudyLog, TriedProposal
 from .time_left import OutOfTime
-from .tried import BEGUN, TEACHER, TRIMMED, Tried
+from .tried import BEGUN, TEACHER, TRIMMED, Tried, name_of_student
 from .workshop import RUNTIME
 
 # A seventieth of the teacher's time is what embeddings and the graph's own steps leave.
@@ -98,6 +98,7 @@ class Hunt(Ledger):
         self._export_trimmed()
         if self.workshop.settings.exits and self.config.num_hidden_layers > 1:
             teacher_leaves_early(self)
+        self._teach_students()
         self._measure_shapes()
         self._open_log()
         if self.budget.seeks_speed:
@@ -127,6 +128,14 @@ class Hunt(Ledger):
         )
         words = "all layers, the pieces that the task uses, no training"
         self.keep(TRIMMED, words, directory, RUNTIME, paces=paces)
+
+    def _teach_students(self) -> None:
+        """The students that were given, as candidates of their own."""
+        for student in self.workshop.settings.student:
+            self.time.afford(self.time.learning_s(1))
+            name = name_of_student(student)
+            taught = self.workshop.teach(name, student)
+            self._measure(name, f"the student {Path(student).name}", taught, shape=None)
 
     def _measure_shapes(self) -> None:
         """Times two shapes without training, a thin and a flat one, as a start for what is predicted."""
@@ -278,14 +287,19 @@ class Hunt(Ledger):
         lost = self.losses[tried.name].points
         self.log.finish(shape, score=tried.score, speedup=tried.measured.speedup, lost=lost)
 
-    def _measure(self, name: str, words: str, trained: Path, *, shape: Slimmed) -> Tried:
-        """Exports, times and scores what has learned."""
+    def _measure(self, name: str, words: str, trained: Path, *, shape: Slimmed | None) -> Tried:
+        """Exports, times and scores what has learned.
+
+        Args:
+            shape: None for what was not cut from the teacher.
+        """
         folder = trained.parent
         model = self.workshop.export(trained, folder / _MODEL[trained.name])
         paces = self.workshop.paces(
             Target("candidate", model, RUNTIME), folder / _PACES[trained.name], baseline=self.clock.target
         )
-        if shape.rank is None:  # others' thin products are no work of the kinds that times are predicted from
+        # Thin products of shared blocks are no work of the kinds that times are predicted from.
+        if shape is not None and shape.rank is None:
             self.clock.learn(shape, paces)
         return self.keep(name, words, model, RUNTIME, paces=paces)
 

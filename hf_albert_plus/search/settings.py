@@ -121,6 +121,13 @@ class CompressSettings:
             "task's text columns or one called text, or a .txt with a text a line."
         ),
     ] = None
+    student: Annotated[
+        tuple[str, ...],
+        Option(
+            "A student that knows the language, such as one of distill's general phases: a model directory with weights, which learns the task "
+            "and is a candidate beside what is cut from the teacher; repeat for several. Default: none."
+        ),
+    ] = ()
     made_up_texts: Annotated[
         bool,
         Option(

@@ -135,6 +135,8 @@ def search(
         unlabelled=unlabelled,
         records=records,
     )
+    for student in settings.student:
+        shop.check_student(student)
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     hunt = Hunt(shop, settings.budget, settings.time_budget, teacher_scores)
     hunt.run()
@@ -154,6 +156,8 @@ def picked_student(hunt: Hunt) -> tuple[Tried, Path]:
     (tried,) = (each for each in hunt.tried if each.name == name)
     shop = hunt.workshop
     untaught = shop.guide if name == TRIMMED else shop.teacher
+    if name in shop.students:
+        return tried, shop.students[name]
     return tried, shop.taught[name][1] if name in shop.taught else untaught
 
 

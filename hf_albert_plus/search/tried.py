@@ -1,5 +1,6 @@
 """What came of each candidate of a search."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,12 @@ from .pick import Measured
 TEACHER, TRIMMED = "teacher", "trimmed"
 # Behind the name of a shape that learned for its first passes alone.
 BEGUN = "-begun"
+
+
+def name_of_student(directory: str) -> str:
+    """The name of a candidate that is a student of this directory."""
+    path = Path(directory).resolve()
+    return f"student-{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:4]}"
 
 
 @dataclass(frozen=True)

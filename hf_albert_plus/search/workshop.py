@@ -18,7 +18,7 @@ from ..compression.pruning import prune
 from ..compression.settings import CalibrateSettings, PruneSettings
 from ..conversion.stage import convert
 from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
-from ..distillation.stage import distill
+from ..distillation.stage import check_distillation, distill
 from ..distillation.students import DROPOUTS
 from ..records.record import Record
 from ..tasks.task import Task
@@ -38,7 +38,7 @@ _PASSES_OF_MADE_UP = 0.5
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
 _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # Training examples that layers, heads and columns are ranked by.
-_RANKED_BY, _RANKED_FOR_TIMES = 1024, 32
+_RANKED_BY, _RANKED_FOR_TIMES = 512, 32
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
 _EXITS_EPOCHS, _EXITS_EXAMPLES, _EXITS_RATE = 2.0, 40_000, 1e-3
 
@@ -59,6 +59,7 @@ class Workshop:
         records: of every stage that was run or found done, in their order.
         saved_s: seconds that stages took less, together, as they ran side by side.
         taught: name -> shape and directory of each candidate that was finished.
+        students: name -> directory of each student that was given and has learned the task.
         ctrl_c: is obeyed after every stage.
     """
 
@@ -76,6 +77,7 @@ class Workshop:
     records: list[Record] = field(default_factory=list)
     saved_s: list[float] = field(default_factory=list)
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
+    students: dict[str, Path] = field(default_factory=dict)
     ctrl_c: CtrlC = field(default_factory=CtrlC)
 
     @property
@@ -158,17 +160,37 @@ class Workshop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
+    def check_student(self, student: str) -> None:
+        """
+        Raises:
+            InvalidInput: a student that cannot learn this task from this teacher.
+        """
+        check_distillation(method=self._method(student, share=1), **self._distillation())
+
+    def teach(self, name: str, student: str) -> Path:
+        """A student that was given, after all passes."""
+        taught = self._learn(Path(student), self.out / name / "taught", share=1)
+        self.students[name] = taught
+        return taught
+
     def _learn(self, student: Path, output: Path, *, share: float) -> Path:
-        method = DistilSettings(
+        return self._distil(self._method(str(student), share=share), output)
+
+    def _method(self, student: str, *, share: float) -> DistilSettings:
+        return DistilSettings(
             method=DEFAULT,
-            student=StudentSettings(student=str(student), overrides=_WITHOUT_DROPOUT),
+            student=StudentSettings(student=student, overrides=_WITHOUT_DROPOUT),
             epochs=share * self.epochs,
             learning_rate=self.settings.learning_rate,
             unlabelled=self.unlabelled,
         )
-        return self._distil(method, output)
 
     def _distil(self, method: DistilSettings, output: Path) -> Path:
+        self._done(distill(output=output, method=method, **self._distillation()))
+        return output
+
+    def _distillation(self) -> dict[str, Any]:
+        """What all distillations of a search have in common."""
         training = PhaseTraining(
             batch_size=self.task.batch_size,
             max_length=self.settings.max_length,
@@ -176,16 +198,12 @@ class Workshop:
             precision=self.settings.precision,
             report_to=self.settings.report_to,
         )
-        record = distill(
-            str(self.guide),
-            data=str(self.rows.data),
-            task=self.rows.task,
-            output=output,
-            settings=training,
-            method=method,
-        )
-        self._done(record)
-        return output
+        return {
+            "teacher": str(self.guide),
+            "data": str(self.rows.data),
+            "task": self.rows.task,
+            "settings": training,
+        }
 
     def learn_exits(self, taught: Path, output: Path) -> Path:
         """Exits on a candidate that was finished, which stays as it is."""

@@ -15,6 +15,7 @@ import pytest
 from transformers import ElectraConfig, ElectraModel
 
 from hf_albert_plus.config_files import load_config
+from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.distillation.students import DROPOUTS
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput
@@ -126,6 +127,22 @@ def test_the_commands_of_a_candidate_make_it(teachers, data_dir, tmp_path):
         else:
             graph = "onnx/model_int8.onnx"
             assert (made / graph).read_bytes() == (out.parent / source / graph).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_student_that_is_given(teachers, encoder_dir, data_dir, tmp_path):
+    """It learns the task and is measured like any candidate; one that cannot learn from this teacher is refused before anything is made."""
+    convert(str(encoder_dir), output=tmp_path / "general", overrides={"num_hidden_layers": 1})
+    given = {"min_speedup": 1e4, "exits": False}
+    found = run(teachers / "sst2", data_dir, tmp_path / "out", student=(str(tmp_path / "general"),), **given)
+    (name,) = found.hunt.workshop.students
+    (tried,) = (each for each in found.hunt.tried if each.name == name)
+    assert tried.words == "the student general"
+    assert load_config(found.hunt.workshop.students[name], option="a student").num_hidden_layers == 1
+    assert f"--student {tmp_path / 'general'}" in html.unescape((tmp_path / "out" / "compress.html").read_text())
+    with pytest.raises(InvalidInput, match="--student must be an ALBERT-plus model"):
+        run(teachers / "sst2", data_dir, tmp_path / "other", student=(str(teachers / "sst2"),), **given)
+    assert not (tmp_path / "other" / "trials").exists()
 
 
 _SHORTENED = """

@@ -45,7 +45,8 @@ class PlantedShop:
     def __post_init__(self):
         self.teacher = self.whole = self.guide = self.out / "teacher-model"
         self.task, self.epochs, self.ctrl_c = get_task("sst2"), 4.0, CtrlC()
-        self.records, self.saved_s, self.taught, self.shapes = [], [], {}, {"teacher": Slimmed(LAYERS, 1.0)}
+        self.records, self.saved_s, self.taught, self.students = [], [], {}, {}
+        self.shapes = {"teacher": Slimmed(LAYERS, 1.0)}
         self.rows = SimpleNamespace(data=self.out / "rows")
 
     spent_s = property(lambda self: sum(each.seconds for each in self.records) - sum(self.saved_s))
@@ -74,6 +75,11 @@ class PlantedShop:
         taught = self.made("distill", self.out / shape.name / "taught", 3 * TRAINED / 4, epochs=3.0)
         self.taught[shape.name] = (shape, taught)
         return taught
+
+    def teach(self, name, student):
+        self.shapes[name] = Slimmed(2, 0.5)
+        self.students[name] = self.made("distill", self.out / name / "taught", TRAINED, epochs=4.0)
+        return self.students[name]
 
     def learn_exits(self, model, output):
         return self.made("distill", output, MADE, epochs=1.0)
@@ -200,3 +206,16 @@ def test_another_budget_begins_with_the_shapes_of_the_first(hunt):
     again = hunt(max_drop=3.0, exits=False, done=second.workshop.done, time_budget=3 * TRAINED)
     assert [each.name for each in again.tried] == names
     assert again.workshop.spent_s == pytest.approx(second.workshop.spent_s)
+
+
+def test_a_student_that_is_given_is_a_candidate_and_nothing_is_cut_from_it(hunt):
+    found = hunt(max_drop=1.0, student=("somewhere/general",))
+    name = next(each.name for each in found.tried if each.name.startswith("student-general-"))
+    assert found.holds(name)
+    assert name in found.workshop.students
+    assert name not in {shape.base for shape, _ in found.workshop.taught.values()}
+    assert not any(each.name.startswith(f"{name}-exits") for each in found.tried)
+    # Without time for it the search ends before it, and what was tried until then stays.
+    assert [each.name for each in hunt(max_drop=1.0, student=("a", "b"), time_budget=600.0).tried][-1].startswith(
+        "student-a-"
+    )
