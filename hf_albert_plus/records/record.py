@@ -15,6 +15,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ..errors import InvalidInput, StageConflict
+from .code_commit import NAME, code_commit
 from .files import FileFacts, check_shape, describe_file, file_sha256, is_temporary, read_json, write_json
 
 RECORD = "record.json"
@@ -29,9 +30,7 @@ IDENTITY = "stage.json"
 _UNRECORDED = {RECORD, "README.md", CARD, IDENTITY}
 # Stages that train nothing and carry the record of the training before them.
 _CARRIERS = ("export", "calibrate", "calibrate-scores")
-_VERSIONED = (
-    "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
-)  # fmt: skip
+_VERSIONED = ("torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy")
 
 
 class Parent(TypedDict):
@@ -232,14 +231,18 @@ def carried_record(directory: Path) -> dict[str, Any] | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the libraries that decide a result, for those installed."""
-    known = {"python": platform.python_version()}
-    for name in _VERSIONED:
-        try:
-            known[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            known[name] = "not installed"
-    return known
+    """Versions of what decides a result: Python, this package with the commit of its code where that is known (`code_commit`), and the
+    libraries. Nobody compares them before work is gone on with."""
+    commit = code_commit()
+    ours = {NAME: _version(NAME), **({} if commit is None else {"commit": commit})}
+    return {"python": platform.python_version(), **ours, **{name: _version(name) for name in _VERSIONED}}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def command_line() -> str:
