@@ -29,7 +29,7 @@ IDENTITY = "stage.json"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _UNRECORDED = {RECORD, "README.md", CARD, IDENTITY}
 # Stages that train nothing and carry the record of the training before them.
-_CARRIERS = ("export", "calibrate", "calibrate-scores")
+CARRIERS = ("export", "calibrate", "calibrate-scores")
 _VERSIONED = ("torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy")
 
 
@@ -132,10 +132,11 @@ def _passing(path: Path) -> bool:
 
 def fingerprint(directory: Path) -> str:
     """One SHA-256 over the names and contents of a directory's files, cards and records left out."""
-    return _fingerprint(describe_files(directory))
+    return fingerprint_of_files(describe_files(directory))
 
 
-def _fingerprint(files: dict[str, FileFacts]) -> str:
+def fingerprint_of_files(files: dict[str, FileFacts]) -> str:
+    """The fingerprint of a directory that has these files, as `describe_files` lists them."""
     digest = hashlib.sha256()
     for name, facts in files.items():
         digest.update(f"{name} {facts['sha256']}\n".encode())
@@ -148,7 +149,7 @@ def parent(source: str | Path) -> Parent:
     if path.is_dir():
         files = describe_files(path)
         _check_unchanged(path, files)
-        return {"path": str(path), "sha256": _fingerprint(files)}
+        return {"path": str(path), "sha256": fingerprint_of_files(files)}
     return {"path": str(source), "sha256": "hub"}
 
 
@@ -192,7 +193,7 @@ def open_record(directory: Path) -> Record:
     what, repair = "the record of a stage", f"make {directory} again, or remove {RECORD} from it"
     record: Record = read_json(directory / RECORD, what=what, shape=Record, repair=repair)
     trained = record.result.get("trained")
-    if record.stage in _CARRIERS and trained:
+    if record.stage in CARRIERS and trained:
         check_shape(json.dumps(trained), Carried, what=what, source=f"{directory / RECORD}, result.trained", repair=repair)  # fmt: skip
     return replace(record, reused=True)
 
@@ -222,7 +223,7 @@ def training_record(directory: Path) -> dict[str, Any]:
     if not (directory / RECORD).is_file():
         return {}
     record = open_record(directory)
-    return record.result.get("trained") or {} if record.stage in _CARRIERS else record.content()
+    return record.result.get("trained") or {} if record.stage in CARRIERS else record.content()
 
 
 def carried_record(directory: Path) -> dict[str, Any] | None:
