@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.measured_documents import FLOOR, Latency, Scores, to_json
+from hf_albert_plus.eval.measured_documents import FLOOR, Latency, ScoredRow, Scores, to_json
+from hf_albert_plus.eval.metrics import measure_text
 from hf_albert_plus.eval.reporting.class_tables import card_classes
 from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
 from hf_albert_plus.eval.reporting.hub_metadata import hub_facts, hub_facts_of, metadata_yaml
@@ -160,12 +161,18 @@ def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
         "metrics": score.metrics,
         "intervals": score.intervals,
         "seeds": [run.seed for run in score.runs],
+        **({"runs": _runs(score, task)} if len(score.runs) > 1 else {}),
         "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
         "against_baseline": difference_text(row, part),
         **({} if layers is None else {"average_layers": layers}),
         **({} if windows is None else {"windows": to_json(windows)}),
         **card_classes(score.runs[0]),
     }
+
+
+def _runs(score: ScoredRow, task: Task) -> list[dict[str, Any]]:
+    """What each run scored, by its seed: the row has the median."""
+    return [{"seed": run.seed, "metrics": {name: run.metrics[name] for name in task.metrics}} for run in score.runs]
 
 
 def _latency(row: Row, table: Table) -> dict[str, Any]:
@@ -214,6 +221,7 @@ def render_card(facts: dict[str, Any]) -> str:
             totals=totals(facts["parameters"]),
             not_measured=NOT_MEASURED,
             reading=_reading(facts, task),
+            measure_text=measure_text,
         )
     )
 

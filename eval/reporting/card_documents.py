@@ -152,6 +152,13 @@ class CardConfusion(TypedDict):
     rows: Count
 
 
+class CardRun(TypedDict):
+    """One run of several, by its seed."""
+
+    seed: int | None
+    metrics: Metrics
+
+
 @open_shape
 class CardScore(TypedDict):
     label: str
@@ -162,6 +169,7 @@ class CardScore(TypedDict):
     glue_examples: Count | None
     metrics: Metrics
     seeds: Annotated[list[int | None], Field(min_length=1)]
+    runs: NotRequired[list[CardRun]]
     in_words: dict[str, str]
     against_baseline: str
     average_layers: NotRequired[Size]
