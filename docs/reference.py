@@ -148,7 +148,7 @@ def _needs(artefact: Any) -> str:
 
 # What the class leaves to its names.
 _OF_THE_RUN = {
-    "versions": "Version of Python and of each library that decides a result.",
+    "versions": "Version of Python and of each library that decides a result, and the commit of this package's code where that is known.",
     "platform": "System and processor that it ran on.",
     "finished": "Date and time of its end, in UTC.",
 }

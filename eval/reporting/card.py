@@ -4,7 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.measured_documents import FLOOR, Latency, Scores, to_json
+from hf_albert_plus.eval.measured_documents import FLOOR, Latency, ScoredRow, Scores, to_json
+from hf_albert_plus.eval.metrics import measure_text
+from hf_albert_plus.eval.reporting import lineage_words
+from hf_albert_plus.eval.reporting.chosen_rows import chosen_rows, sentences
 from hf_albert_plus.eval.reporting.class_tables import card_classes
 from hf_albert_plus.eval.reporting.data_facts import data_grid, facts_of_data
 from hf_albert_plus.eval.reporting.hub_metadata import hub_facts, hub_facts_of, metadata_yaml
@@ -17,6 +20,7 @@ from hf_albert_plus.eval.reporting.presentation import (
 )
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.eval.window_counts import WindowCount
+from hf_albert_plus.records.lineage import Fingerprint, ancestors, stage_facts
 from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.task import ERRORS, Task
@@ -42,13 +46,21 @@ _HUB_METRICS = {
 
 
 def card_facts(
-    name: str, task_name: str, *, table: Table, scores: list[Scores], latency: Latency, data_name: str | None
+    name: str,
+    task_name: str,
+    *,
+    table: Table,
+    scores: list[Scores],
+    latency: Latency,
+    data_name: str | None,
+    fingerprint_of: Fingerprint | None = None,
 ) -> dict[str, Any]:
     """All that the card of one model of the table says, for one task, as a JSON-ready record.
 
     Args:
         name: the name its rows carry.
         task_name: the task it is a classifier for.
+        fingerprint_of: see `ancestors`; for several cards one that remembers.
 
     Raises:
         InvalidInput: the model directory that was scored is not there any more.
@@ -68,6 +80,15 @@ def card_facts(
     config = load_config(directory, option="a target")
     training = training_record(directory)
     document = next(document for document in scores if document.task == task_name)
+    behind = ancestors(directory, fingerprint_of=fingerprint_of)
+    chosen = chosen_rows(
+        behind,
+        task=task,
+        scored_on=document.data,
+        splits={row.scores[part].split for row in rows for part in task.rows if part in row.scores},
+        has_threshold=bool(getattr(config, "exit_layers", None))
+        and getattr(config, "exit_threshold", None) is not None,
+    )
     return {
         "kind": KIND,
         "name": f"{name}-{task_name}",
@@ -81,6 +102,8 @@ def card_facts(
         "encoder": encoder_facts(config),
         "parameters": parameter_facts(config),
         "training": {key: training.get(key, absent) for key, absent in _TRAINING.items()} if training else {},
+        "lineage": [stage_facts(each) for each in behind],
+        **({"chosen_rows": chosen} if chosen else {}),
         "scores": [_score(row, part, task) for row in (*rows, *floor) for part in task.rows if part in row.scores],
         "baseline": table.baseline,
         "latency": [_latency(row, table) for row in rows],
@@ -160,12 +183,18 @@ def _score(row: Row, part: str, task: Any) -> dict[str, Any]:
         "metrics": score.metrics,
         "intervals": score.intervals,
         "seeds": [run.seed for run in score.runs],
+        **({"runs": _runs(score, task)} if len(score.runs) > 1 else {}),
         "in_words": {metric: metric_text(row, part, metric) for metric in task.metrics},
         "against_baseline": difference_text(row, part),
         **({} if layers is None else {"average_layers": layers}),
         **({} if windows is None else {"windows": to_json(windows)}),
         **card_classes(score.runs[0]),
     }
+
+
+def _runs(score: ScoredRow, task: Task) -> list[dict[str, Any]]:
+    """What each run scored, by its seed: the row has the median."""
+    return [{"seed": run.seed, "metrics": {name: run.metrics[name] for name in task.metrics}} for run in score.runs]
 
 
 def _latency(row: Row, table: Table) -> dict[str, Any]:
@@ -214,6 +243,10 @@ def render_card(facts: dict[str, Any]) -> str:
             totals=totals(facts["parameters"]),
             not_measured=NOT_MEASURED,
             reading=_reading(facts, task),
+            stages=lineage_words.stage_rows(facts.get("lineage", ())),
+            ran=lineage_words.versions_in_words(facts["lineage"]) if facts.get("lineage") else "",
+            chosen=sentences(facts.get("chosen_rows", ()), task),
+            measure_text=measure_text,
         )
     )
 

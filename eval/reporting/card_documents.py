@@ -140,6 +140,44 @@ class Training(TypedDict):
     finished: str
 
 
+@open_shape
+class CardStage(TypedDict):
+    """A stage behind a model.
+
+    Attributes:
+        read: name -> path and hash.
+        made: what it made; left out where no record names it.
+        versions: of the code, with its commit where that is known, and of the libraries.
+    """
+
+    stage: str
+    command: str
+    settings: dict[str, Any]
+    seed: NotRequired[int | None]
+    read: dict[str, CardOrigin]
+    made: NotRequired[CardOrigin]
+    finished: str
+    versions: dict[str, str]
+
+
+@open_shape
+class ChosenRows(TypedDict):
+    """The rows that something was found on.
+
+    Attributes:
+        what: `exits`, whose threshold it is; `scores`, whose temperatures; or the file of a graph, whose own threshold.
+        rows: their number; left out, as all below, where no record knows them.
+        of: `split`, or of training rows `set aside` or `held out`.
+        are_scored: whether the card's scores are of the same rows.
+    """
+
+    what: str
+    rows: NotRequired[Count]
+    split: NotRequired[str]
+    of: NotRequired[str]
+    are_scored: NotRequired[bool]
+
+
 class CardClass(TypedDict):
     label: str
     f1: Size
@@ -152,6 +190,13 @@ class CardConfusion(TypedDict):
     rows: Count
 
 
+class CardRun(TypedDict):
+    """One run of several, by its seed."""
+
+    seed: int | None
+    metrics: Metrics
+
+
 @open_shape
 class CardScore(TypedDict):
     label: str
@@ -162,6 +207,7 @@ class CardScore(TypedDict):
     glue_examples: Count | None
     metrics: Metrics
     seeds: Annotated[list[int | None], Field(min_length=1)]
+    runs: NotRequired[list[CardRun]]
     in_words: dict[str, str]
     against_baseline: str
     average_layers: NotRequired[Size]
@@ -204,6 +250,8 @@ class Card(TypedDict):
     encoder: AnyEncoder
     parameters: dict[str, Parameters]
     training: Training | Nothing
+    lineage: NotRequired[list[CardStage]]
+    chosen_rows: NotRequired[list[ChosenRows]]
     scores: Annotated[list[CardScore], Field(min_length=1)]
     baseline: str
     latency: Annotated[list[CardLatency], Field(min_length=1)]

@@ -52,7 +52,9 @@ def read_facts(path: Path) -> dict[str, Any]:
 def _check_rows(facts: dict[str, Any], *, path: Path, repair: str) -> None:
     """Refuses a card whose rows are not its task's, or were timed under other loads than each other."""
     metrics = set(card.card_task(facts).metrics)
-    alike = all(set(row["metrics"]) == set(row["in_words"]) == metrics for row in facts["scores"])
+    of_rows = [row[name] for row in facts["scores"] for name in ("metrics", "in_words")]
+    of_runs = [run["metrics"] for row in facts["scores"] for run in row.get("runs", ())]
+    alike = all(set(names) == metrics for names in (*of_rows, *of_runs))
     loads = {tuple(row["loads"]) for row in facts["latency"]}
     if not alike or len(loads) > 1:
         got = "rows of several loads" if alike else f"scores that are none of {facts['task']!r}"

@@ -1,5 +1,6 @@
 """The report stage, which makes Markdown, CSV, JSON, one HTML page and model cards of score and latency files."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from hf_albert_plus.eval.reporting.plots import (
 )
 from hf_albert_plus.eval.reporting.table import Table, build_table
 from hf_albert_plus.records.files import write_json, write_text
-from hf_albert_plus.records.record import Record, file_parent
+from hf_albert_plus.records.record import Record, file_parent, fingerprint
 from hf_albert_plus.records.stage import run_stage
 
 
@@ -78,8 +79,17 @@ def report(
             page = _render("classes.md.jinja", {"section": section, "figure": figure})
             write_text(directory / f"classes-{section['task']}.md", page)
             write_text(directory / f"classes-{section['task']}.csv", section["csv"])
+        fingerprint_of = cache(fingerprint)  # many models have one teacher
         for name, task in scored_models(table):
-            card = card_facts(name, task, table=table, scores=documents, latency=latency, data_name=data_name)
+            card = card_facts(
+                name,
+                task,
+                table=table,
+                scores=documents,
+                latency=latency,
+                data_name=data_name,
+                fingerprint_of=fingerprint_of,
+            )
             write_json(directory / "cards" / f"{name}-{task}.json", card)
             write_text(directory / "cards" / f"{name}-{task}.md", render_card(card))
         return {"rows": len(table.rows), "tasks": list(table.tasks), "loads": list(table.loads)}

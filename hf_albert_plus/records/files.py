@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -121,6 +121,11 @@ class FileFacts(TypedDict):
 
     bytes: int
     sha256: str
+
+
+def data_hash(files: Iterable[tuple[str, str]]) -> str:
+    """One SHA-256 over the names and hashes of the files of data, in their order: how a record names data."""
+    return hashlib.sha256("\n".join(f"{name} {sha256}" for name, sha256 in files).encode()).hexdigest()
 
 
 def describe_file(path: Path) -> FileFacts:

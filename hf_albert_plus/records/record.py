@@ -15,6 +15,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ..errors import InvalidInput, StageConflict
+from .code_commit import NAME, code_commit
 from .files import FileFacts, check_shape, describe_file, file_sha256, is_temporary, read_json, write_json
 
 RECORD = "record.json"
@@ -28,10 +29,8 @@ IDENTITY = "stage.json"
 # Written after a stage ends (the card) or while it runs: no part of what the stage promises.
 _UNRECORDED = {RECORD, "README.md", CARD, IDENTITY}
 # Stages that train nothing and carry the record of the training before them.
-_CARRIERS = ("export", "calibrate", "calibrate-scores")
-_VERSIONED = (
-    "hf-albert-plus", "torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy",
-)  # fmt: skip
+CARRIERS = ("export", "calibrate", "calibrate-scores")
+_VERSIONED = ("torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy")
 
 
 class Parent(TypedDict):
@@ -133,10 +132,11 @@ def _passing(path: Path) -> bool:
 
 def fingerprint(directory: Path) -> str:
     """One SHA-256 over the names and contents of a directory's files, cards and records left out."""
-    return _fingerprint(describe_files(directory))
+    return fingerprint_of_files(describe_files(directory))
 
 
-def _fingerprint(files: dict[str, FileFacts]) -> str:
+def fingerprint_of_files(files: dict[str, FileFacts]) -> str:
+    """The fingerprint of a directory that has these files, as `describe_files` lists them."""
     digest = hashlib.sha256()
     for name, facts in files.items():
         digest.update(f"{name} {facts['sha256']}\n".encode())
@@ -149,7 +149,7 @@ def parent(source: str | Path) -> Parent:
     if path.is_dir():
         files = describe_files(path)
         _check_unchanged(path, files)
-        return {"path": str(path), "sha256": _fingerprint(files)}
+        return {"path": str(path), "sha256": fingerprint_of_files(files)}
     return {"path": str(source), "sha256": "hub"}
 
 
@@ -193,7 +193,7 @@ def open_record(directory: Path) -> Record:
     what, repair = "the record of a stage", f"make {directory} again, or remove {RECORD} from it"
     record: Record = read_json(directory / RECORD, what=what, shape=Record, repair=repair)
     trained = record.result.get("trained")
-    if record.stage in _CARRIERS and trained:
+    if record.stage in CARRIERS and trained:
         check_shape(json.dumps(trained), Carried, what=what, source=f"{directory / RECORD}, result.trained", repair=repair)  # fmt: skip
     return replace(record, reused=True)
 
@@ -223,7 +223,7 @@ def training_record(directory: Path) -> dict[str, Any]:
     if not (directory / RECORD).is_file():
         return {}
     record = open_record(directory)
-    return record.result.get("trained") or {} if record.stage in _CARRIERS else record.content()
+    return record.result.get("trained") or {} if record.stage in CARRIERS else record.content()
 
 
 def carried_record(directory: Path) -> dict[str, Any] | None:
@@ -232,14 +232,18 @@ def carried_record(directory: Path) -> dict[str, Any] | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the libraries that decide a result, for those installed."""
-    known = {"python": platform.python_version()}
-    for name in _VERSIONED:
-        try:
-            known[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            known[name] = "not installed"
-    return known
+    """Versions of what decides a result: Python, this package with the commit of its code where that is known (`code_commit`), and the
+    libraries. Nobody compares them before work is gone on with."""
+    commit = code_commit()
+    ours = {NAME: _version(NAME), **({} if commit is None else {"commit": commit})}
+    return {"python": platform.python_version(), **ours, **{name: _version(name) for name in _VERSIONED}}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def command_line() -> str:

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from ..errors import AlbertPlusError, InvalidInput, StageConflict
 from . import processes
+from .code_commit import code_commit
 from .files import (
     FileFacts,
     check_shape,
@@ -67,6 +68,7 @@ def run_stage(
         if done is not None:
             return done
         start = time.perf_counter()
+        code_commit()  # of now: another one may be checked out while a training runs
         try:
             result = work(partial)
         except Exception:

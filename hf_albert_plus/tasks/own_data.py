@@ -1,13 +1,12 @@
 """Data of one's own: the task that is found in them, and their rows."""
 
-import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, shown, suggest
-from ..records.files import check_input_file, file_sha256
+from ..records.files import check_input_file, data_hash, file_sha256
 from ..records.record import Parent
 from .answer_spans import hides_answers, read_answers, read_passages
 from .column_roles import is_list, is_text
@@ -267,8 +266,7 @@ def _files(data: str) -> dict[str, list[Path]]:
 
 
 def _hash(files: list[Path]) -> str:
-    lines = [f"{file.name} {file_sha256(file)}" for file in files]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return data_hash((file.name, file_sha256(file)) for file in files)
 
 
 def _name(data: str) -> str:

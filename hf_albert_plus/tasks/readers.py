@@ -4,7 +4,6 @@ The TSV distribution has a folder a task. Its columns are separated by tabs, and
 """
 
 import csv
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, first_line, shown
 from ..hub_connection import check_data
-from ..records.files import check_input_file, file_sha256
+from ..records.files import check_input_file, data_hash, file_sha256
 from ..records.record import Parent
 from .rows import UNLABELLED, task_rows
 from .task import Task
@@ -55,8 +54,8 @@ def glue_parent(data: str, task: Task) -> Parent:
     files = files or [path for path in (tsv_file(root, task, split) for split in task.sizes) if path is not None]
     if not files:
         return {"path": f"{data} {task.name}", "sha256": "hub"}
-    lines = [f"{path.name} {file_sha256(path)}" for path in files]
-    return {"path": str(files[0].parent), "sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest()}
+    sha256 = data_hash((path.name, file_sha256(path)) for path in files)
+    return {"path": str(files[0].parent), "sha256": sha256}
 
 
 def _parquet_files(root: Path, task: Task, pattern: str) -> list[Path]:

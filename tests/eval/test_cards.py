@@ -136,6 +136,28 @@ def test_the_card_of_a_directory(measured, seeds, tmp_path):
         invoke("card", directory, "--check")
 
 
+def test_a_card_keeps_what_each_seed_scored(measured, tmp_path):
+    invoke("report", "--scores", measured / "scores.json", "--bench", measured / "bench.json", "--out", tmp_path / "r")
+    document = json.loads((measured / "scores.json").read_text())
+    seeded, base = (read_facts(tmp_path / "r" / "cards" / f"{name}-sst2.json") for name in ("seeded", "base"))
+    expected = [{"seed": run["seed"], "metrics": run["metrics"]} for run in document["rows"][0]["runs"]]
+    (row,) = seeded["scores"]
+    assert row["runs"] == expected
+    assert [run["seed"] for run in expected] == row["seeds"] == [0, 1, 2]
+    markdown = render_card(seeded)
+    for run in expected:
+        assert (
+            f"| seeded torch fp32 | sst2 validation | {run['seed']} | {run['metrics']['accuracy']:.2f} |\n" in markdown
+        )
+    # A row of one run is that run.
+    assert all("runs" not in row for row in base["scores"])
+    assert "Each run" not in render_card(base)
+    row["runs"][0]["metrics"] = {"f1": 1.0}
+    (tmp_path / "card.json").write_text(json.dumps(seeded))
+    with pytest.raises(InvalidInput, match="belong together, got scores that are none of 'sst2'"):
+        read_facts(tmp_path / "card.json")
+
+
 def test_cards_of_a_data_set_off_the_hub_have_no_hub_results(measured, seeds, tmp_path):
     invoke("report", "--scores", measured / "scores.json", "--bench", measured / "bench.json", "--out", tmp_path / "r",
             "--data-name", "toy data")  # fmt: skip

@@ -8,26 +8,18 @@ import numpy
 import pytest
 
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.measured_documents import (
-    Cell,
-    Latency,
-    LoadedEnvironment,
-    TimedRow,
-    WarmedUp,
-    read_scores,
-    to_json,
-)
+from hf_albert_plus.eval.measured_documents import read_scores, to_json
 from hf_albert_plus.eval.reporting.cards import read_facts, render
 from hf_albert_plus.eval.reporting.stage import report
 from hf_albert_plus.eval.scoring import score_targets
 from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import parse_targets
-from hf_albert_plus.machine import environment
 from hf_albert_plus.records.files import write_json
 from hf_albert_plus.tasks.data_settings import DataSettings
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.long_texts import LongTexts
 from hf_albert_plus.tasks.own_data import find_task
+from tests.support.benches import latency_of
 from tests.support.kinds import SEVERAL, make_classifier
 from tests.support.questions import asked_questions, make_answerer, write_rows
 
@@ -40,20 +32,6 @@ def rows_of(kind, random, count=60):
         text = " ".join(random.choice(WORDS, size=6))
         held = {"classes": LABELS[random.integers(3)], "labels": [name for name in LABELS if random.random() < 0.4], "number": float(random.normal() * 300)}[kind]  # fmt: skip
         yield {"text": text, "label": held}
-
-
-def latency_of(targets):
-    """A document of a bench in which all took a millisecond."""
-    cell = Cell(
-        p50_ms=1.0, p90_ms=1.0, p95_ms=1.0, p99_ms=1.0, max_ms=1.0, samples=2, outliers=0, items_per_s=1000.0, speedup=1.0,
-        speedup_interval=[1.0, 1.0], warm_up=WarmedUp(calls=2, stable=True), rounds=[[1.0, 1.0]],
-    )  # fmt: skip
-    rows = [
-        TimedRow(label=target.label, name=target.name, runtime=target.runtime, directory=str(target.directory), model_sha256=str(number), architecture_sha256="", loads={"1x8": cell})
-        for number, target in enumerate(targets)
-    ]  # fmt: skip
-    here = LoadedEnvironment(**environment(threads=1), load_average_after=0.0)
-    return Latency(baseline=rows[0].label, loads=["1x8"], ceilings={}, rows=rows, environment=here)
 
 
 @pytest.fixture(scope="module", params=["classes", "labels", "number"])

@@ -14,7 +14,9 @@ from hf_albert_plus.eval.latency import bench
 from hf_albert_plus.eval.latency.costs import ProcessCosts, measure_process
 from hf_albert_plus.eval.latency.timing import Method, timed_by
 from hf_albert_plus.eval.load.traffic import Client
+from hf_albert_plus.eval.measured_documents import Cell, Latency, LoadedEnvironment, TimedRow, WarmedUp
 from hf_albert_plus.eval.targets import Target
+from hf_albert_plus.machine import environment
 from hf_albert_plus.search import paces
 from hf_albert_plus.search.shapes import Work
 
@@ -64,3 +66,17 @@ def _planted_ms(client: Client) -> float:
     )
     in_int8 = 0.02 + 0.05 * work.layers + 0.02 * work.heads + 0.001 * work.columns
     return 4 * in_int8 if client.target.runtime == "torch" else in_int8
+
+
+def latency_of(targets: list[Target]) -> Latency:
+    """A document of a bench in which all took a millisecond."""
+    cell = Cell(
+        p50_ms=1.0, p90_ms=1.0, p95_ms=1.0, p99_ms=1.0, max_ms=1.0, samples=2, outliers=0, items_per_s=1000.0, speedup=1.0,
+        speedup_interval=[1.0, 1.0], warm_up=WarmedUp(calls=2, stable=True), rounds=[[1.0, 1.0]],
+    )  # fmt: skip
+    rows = [
+        TimedRow(label=target.label, name=target.name, runtime=target.runtime, directory=str(target.directory), model_sha256=str(number), architecture_sha256="", loads={"1x8": cell})
+        for number, target in enumerate(targets)
+    ]  # fmt: skip
+    here = LoadedEnvironment(**environment(threads=1), load_average_after=0.0)
+    return Latency(baseline=rows[0].label, loads=["1x8"], ceilings={}, rows=rows, environment=here)
