@@ -7,5 +7,6 @@ from tests.faults.faults_of_exports import EXPORTS
 from tests.faults.faults_of_long_texts import LONG_TEXTS
 from tests.faults.faults_of_losses import LOSSES
 from tests.faults.faults_of_methods import METHODS
+from tests.faults.faults_of_search import SEARCH
 
-FAULTS: tuple[Fault, ...] = (*ALL_OVER, *LOSSES, *METHODS, *COMPRESSION, *EXPORTS, *LONG_TEXTS)
+FAULTS: tuple[Fault, ...] = (*ALL_OVER, *LOSSES, *METHODS, *COMPRESSION, *EXPORTS, *LONG_TEXTS, *SEARCH)

@@ -11,6 +11,7 @@ from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.search.ctrl_c import CtrlC
 from hf_albert_plus.search.hunt import Hunt
 from hf_albert_plus.search.paces import Paces
+from hf_albert_plus.search.pick import affords
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.shapes import Slimmed
 from hf_albert_plus.tasks.glue import get_task
@@ -219,3 +220,27 @@ def test_a_student_that_is_given_is_a_candidate_and_nothing_is_cut_from_it(hunt)
     assert [each.name for each in hunt(max_drop=1.0, student=("a", "b"), time_budget=600.0).tried][-1].startswith(
         "student-a-"
     )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"min_speedup": 20.0},
+        {"max_latency": 0.1, "traffic": "alone"},
+        {"max_drop": 1.0, "min_speedup": 30.0},
+        {"max_drop": 0.0},
+        {"max_drop": 100.0},
+    ],
+)
+def test_every_kind_of_budget_ends_with_the_best_that_is_afforded(asked, hunt):
+    """The pick keeps within what is asked, and nothing else that does is faster; of speed alone nothing that is as fast loses less."""
+    found = hunt(**asked)
+    pick = picked(found)
+    (chosen,) = (each for each in found.finished if each.name == pick)
+    assert affords(chosen, found.budget)
+    others = [each for each in found.finished if affords(each, found.budget)]
+    if found.budget.seeks_speed:
+        assert found.holds(pick)
+        assert chosen.speedup == max(each.speedup for each in others if found.holds(each.name))
+    else:
+        assert found.losses[pick].points == min(found.losses[each.name].points for each in others)

@@ -1,0 +1,36 @@
+"""How candidates learn, told by what a distillation is asked for."""
+
+from types import SimpleNamespace
+
+from hf_albert_plus.distillation.students import DROPOUTS
+from hf_albert_plus.search import workshop
+from hf_albert_plus.search.settings import CompressSettings
+from hf_albert_plus.search.shapes import Slimmed
+from hf_albert_plus.search.workshop import Workshop
+from hf_albert_plus.tasks.glue import get_task
+
+
+def test_candidates_learn_without_dropout_a_quarter_and_then_the_rest(tmp_path, monkeypatch):
+    asked = []
+
+    def distil(teacher, **given):
+        asked.append((teacher, given["method"], given["output"].name))
+        return SimpleNamespace(stage="distill", seconds=1.0)
+
+    monkeypatch.setattr(workshop, "distill", distil)
+    task, whole = get_task("mrpc"), tmp_path / "whole"
+    rows = SimpleNamespace(data=tmp_path / "rows", task=task)
+    shop = Workshop(
+        tmp_path / "teacher", whole, whole, "data", task, rows, 4, tmp_path, CompressSettings(epochs=4.0), 1
+    )
+    shape = Slimmed(4, 1.0)
+    assert shop.finish(shape) == tmp_path / shape.name / "taught"
+    shop.begin(shape)
+    for teacher, method, _ in asked:
+        assert teacher == str(whole)
+        assert dict(method.student.overrides) == dict.fromkeys(DROPOUTS, 0.0)
+        assert (method.method, method.learning_rate) == ("kd-hidden", CompressSettings.learning_rate)
+    assert {name: (method.epochs, method.student.student) for _, method, name in asked} == {
+        "begun": (1.0, str(whole)),
+        "taught": (3.0, str(tmp_path / shape.name / "begun")),
+    }
