@@ -14,8 +14,9 @@ from ..records.files import write_json, write_text
 from ..records.record import RECORD, read_record
 from .finalists import nearest
 from .hunt import Hunt
+from .leaving_early import is_worth_it
 from .pick import Pick, points_text
-from .tried import BEGUN, Tried
+from .tried import BEGUN, TEACHER, Tried
 
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
 # The directories of a candidate before it gets exits or is exported, in their order.
@@ -125,6 +126,9 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
         said.append(
             "No candidate has exits: they read one answer to a text, and a sentence could leave no earlier than its least sure word."
         )
+    has_exits = any(each.name.startswith(f"{TEACHER}-exits") for each in hunt.tried)
+    if has_exits and not is_worth_it(hunt):
+        said.append("No shape has exits: within the budget they made the teacher less than a tenth faster, or slower.")
     if pick.name is not None and pick.confidence > 0.9:
         said.append(
             f"Held at {100 * pick.confidence:g} % confidence: milder picks lost more on rows that had not chosen them."

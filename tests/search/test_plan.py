@@ -9,6 +9,7 @@ import pytest
 
 from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.search.ctrl_c import CtrlC
+from hf_albert_plus.search.frontier import notes
 from hf_albert_plus.search.hunt import Hunt
 from hf_albert_plus.search.paces import Paces
 from hf_albert_plus.search.pick import affords
@@ -154,6 +155,10 @@ def test_exits_are_tried_on_every_shape_that_holds_at_once(hunt):
 def test_exits_that_gain_nothing_on_the_teacher_are_not_tried_on_its_shapes(hunt):
     found = hunt(max_drop=1.0, exits_gain=1.05)
     assert {each.name.split("-exits")[0] for each in found.tried if "-exits" in each.name} == {"teacher"}
+    pick = found.judge.choose(found.finished, found.budget)
+    assert any(note.startswith("No shape has exits") for note in notes(found, pick))
+    found = hunt(max_drop=1.0)
+    assert not any("exits" in note for note in notes(found, found.judge.choose(found.finished, found.budget)))
 
 
 def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
