@@ -60,8 +60,8 @@ def around(layers: int, known: list[int]) -> list[int]:
     return known[max(0, place - 1) : place + 2]
 
 
-def exit_drops(max_drop: float | None) -> list[float]:
-    """Points that leaving early may lose on the rows that thresholds are found on, in the order in which they are tried: all of the budget, half of
-    it, and next to nothing."""
-    most = max_drop or 0.0
+def exit_drops(left: float | None) -> list[float]:
+    """Points that leaving early may lose on the rows that thresholds are found on, in the order in which they are tried: all that is left of the
+    budget, half of it, and next to nothing."""
+    most = left or 0.0
     return [*(drop for drop in (most, most / 2) if drop > LEAST_DROP), LEAST_DROP]

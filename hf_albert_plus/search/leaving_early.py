@@ -37,7 +37,7 @@ def shape_leaves_early(ledger: Ledger, name: str) -> None:
         return
     left = ledger.budget.max_drop
     if left is not None:
-        left -= max(0.0, ledger.losses[name].points)
+        left = round(left - max(0.0, ledger.losses[name].points), 1)
     _try(ledger, name, words=shape.in_words(), model=taught, left=left)
 
 
@@ -53,9 +53,7 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
     except AlbertPlusError as error:
         say(f"  {words}, with exits: {error}")
         return
-    for max_drop in exit_drops(ledger.budget.max_drop):
-        if max_drop > LEAST_DROP and (left is None or max_drop > left):
-            continue
+    for max_drop in exit_drops(left):
         kept = _leave(ledger, exits, name=name, words=words, max_drop=max_drop, model=model)
         if kept is None or ledger.holds(kept.name):
             return

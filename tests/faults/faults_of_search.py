@@ -13,8 +13,8 @@ SEARCH: tuple[Fault, ...] = (
     Fault(
         "exits-with-the-whole-budget",
         "The exits of a shape may lose the whole budget, whatever the shape has lost.",
-        "left -= max(0.0, ledger.losses[name].points)",
-        "left -= 0.0",
+        "left = round(left - max(0.0, ledger.losses[name].points), 1)",
+        "left = round(left, 1)",
         ("test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left",),
     ),
     Fault(
