@@ -18,6 +18,7 @@ POOLERS = ("tanh", "relu", "none")
 EXIT_CRITERIA = ("entropy", "confidence", "patience")
 EXIT_HEADS = ("branch", "pooled", "shared")
 PROBLEM_TYPES = (None, "regression", "single_label_classification", "multi_label_classification")
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
 TWIN_POOLINGS = ("weighted_average", "first_token")
 TWIN_CROSSINGS = ("cosine", "residual")
 # The first tokens of a tokenizer of letters; the bytes come after them.
@@ -253,7 +254,7 @@ class AlbertPlusConfig(PreTrainedConfig):
             )
 
     def validate_dropout(self):
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"):
+        for name in DROPOUTS:
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must lie in [0, 1)", got=getattr(self, name), repair="use 0.1")
 

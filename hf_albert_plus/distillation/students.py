@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from ..checkpoints import label_names_of, load_classifier, load_towers, name_labels
 from ..config_building import student_of, variant_of
 from ..config_files import load_config
-from ..configuration_albert_plus import LETTER_SPECIALS, AlbertPlusConfig
+from ..configuration_albert_plus import DROPOUTS, LETTER_SPECIALS, AlbertPlusConfig
 from ..conversion.initialise import initialise
 from ..conversion.occurrences import Occurrences
 from ..errors import InvalidInput, suggest
@@ -19,7 +19,6 @@ from ..variants import PARTS, VARIANTS, Part
 from .phases import Method
 from .settings import StudentSettings
 
-DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
 _CHANGEABLE = (*DROPOUTS, "num_hidden_layers")
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
+from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.eval.targets import Target
 
 from ..errors import AlbertPlusError
@@ -19,7 +20,7 @@ from .descent import Descent, around, depths
 from .leaving_early import is_worth_it, shape_leaves_early, teacher_leaves_early
 from .ledger import Ledger
 from .narrow_embeddings import embedding_that_fits
-from .pick import Loss, Measured, answers_of, score_of
+from .pick import Measured, answers_of, is_within, score_of
 from .shapes import Slimmed, can_share, shape_of_time
 from .shapes import Work as EncoderWork
 from .study_log import StudyLog, TriedProposal
@@ -46,13 +47,13 @@ class Begun:
 
     Attributes:
         worth: its score, its sign turned where less is better.
-        lost: of its answers in torch.
+        answers: in torch.
         ms: that a text is predicted to take.
     """
 
     shape: Slimmed
     worth: float
-    lost: Loss
+    answers: Sample
     ms: float
 
 
@@ -105,7 +106,7 @@ class Hunt(Ledger):
             self._descend()
         else:
             self._try_speed(self.clock.slowest_ms(self.budget))
-        self._leave_early(self.of_holding()[:2] if self.budget.seeks_speed else self._taught())
+        self._leave_early((self.of_holding() if self.budget.seeks_speed else self.shapes())[:2])
         self._follow_proposals()
 
     def _export_teacher(self) -> None:
@@ -190,14 +191,9 @@ class Hunt(Ledger):
         names = {shape.name for shape in self.log.of_others}
         return [each for each in self.finished if each.name in names]
 
-    def _taught(self) -> list[Measured]:
-        """The shapes that learned all that they are given, the fastest of them first."""
-        taught = [each for each in self.finished if each.name in self.workshop.taught]
-        return sorted(taught, key=lambda each: -each.speedup)[:2]
-
     def _leave_early(self, shapes: list[Measured]) -> None:
         """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from."""
-        if self.workshop.settings.exits and self.config.num_hidden_layers > 1 and is_worth_it(self):
+        if is_worth_it(self):
             for measured in shapes:
                 shape_leaves_early(self, measured.name)
 
@@ -256,7 +252,7 @@ class Hunt(Ledger):
         scores = self.workshop.score(Target("begun", learned, "torch"), self.workshop.out / shape.name / "begun-scores")
         worth = self._worth(score_of(scores, self.task.metrics[0]))
         say(f"  {shape.in_words()}: {self._said(worth)} after a quarter of its passes")
-        begun = Begun(shape, worth, self.judge.loss(answers_of(scores, self.task)), ms)
+        begun = Begun(shape, worth, answers_of(scores, self.task), ms)
         self.begun[shape.name] = begun
         return begun
 
@@ -318,14 +314,14 @@ class Hunt(Ledger):
                 return
 
     def _is_of_use(self, begun: Begun) -> bool:
-        best = self.best()
+        best, lost = self.best(), self.judge.loss(begun.answers)
         if not self.budget.seeks_speed:
-            return best is None or -begun.lost.points > best
-        return self.is_held(begun.lost) and (best is None or begun.ms < self.clock.ms_of(best))
+            return best is None or -lost.points > best
+        return is_within(lost, self.budget) and (best is None or begun.ms < self.clock.ms_of(best))
 
     def _follow_proposals(self) -> None:
-        """Shapes that Optuna's sampler proposes, until some in a row improve nothing; those of earlier runs first. What is slower than the best
-        that holds, or than what is asked, is not tried."""
+        """Shapes that Optuna's sampler proposes, until some in a row improve nothing; those of earlier runs first. What is slower than the
+        fastest shape that holds, or than what is asked, is not tried."""
         idle = declined = 0
         taught = self.workshop.taught
         # By another budget what a proposal was cut from may not have been made.

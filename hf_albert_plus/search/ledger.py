@@ -10,7 +10,7 @@ from ..config_files import load_config
 from ..records.progress import say
 from .clock import Clock
 from .paces import Paces
-from .pick import Judge, Loss, Measured, affords, answers_of, points_text, score_of
+from .pick import Judge, Loss, Measured, affords, answers_of, is_within, points_text, score_of
 from .settings import Budget
 from .shapes import Slimmed
 from .time_left import TimeLeft
@@ -91,10 +91,7 @@ class Ledger:
 
     def holds(self, name: str) -> bool:
         """Whether a finished candidate loses no more than it may, with confidence."""
-        return self.is_held(self.losses[name])
-
-    def is_held(self, lost: Loss) -> bool:
-        return lost.at_most is not None and self.budget.max_drop is not None and lost.at_most <= self.budget.max_drop
+        return is_within(self.losses[name], self.budget)
 
     def best(self) -> float | None:
         """The speedup of the fastest that holds; where speed is given and not sought, the least that is lost, its sign turned."""
@@ -104,7 +101,11 @@ class Ledger:
             (-self.losses[each.name].points for each in self.finished if affords(each, self.budget)), default=None
         )
 
+    def shapes(self) -> list[Measured]:
+        """The shapes that learned all that they are given, without exits, the fastest first."""
+        taught = [each for each in self.finished if each.name in self.workshop.taught]
+        return sorted(taught, key=lambda each: -each.speedup)
+
     def of_holding(self) -> list[Measured]:
-        """The shapes without exits that hold, the fastest first."""
-        holding = [each for each in self.finished if each.name in self.workshop.taught and self.holds(each.name)]
-        return sorted(holding, key=lambda each: -each.speedup)
+        """Those of them that hold."""
+        return [each for each in self.shapes() if self.holds(each.name)]

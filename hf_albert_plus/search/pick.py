@@ -118,8 +118,7 @@ class Judge:
         losses = {each.name: self.loss(each.answers, confidence=confidence, rows=rows) for each in candidates}
         if not budget.seeks_speed:
             return min(candidates, key=lambda each: (losses[each.name].points, -each.speedup), default=None)
-        assert budget.max_drop is not None
-        holding = [each for each in candidates if _holds(losses[each.name], budget.max_drop)]
+        holding = [each for each in candidates if is_within(losses[each.name], budget)]
         return max(holding, key=lambda each: each.speedup, default=None)
 
     def _expected_loss(self, candidates: Sequence[Measured], budget: Budget, *, confidence: float) -> float:
@@ -141,8 +140,9 @@ def points_text(points: float, *, decimals: int = 1) -> str:
     return f"{round(points, decimals) + 0.0:.{decimals}f}"
 
 
-def _holds(loss: Loss, max_drop: float) -> bool:
-    return loss.at_most is not None and loss.at_most <= max_drop
+def is_within(loss: Loss, budget: Budget) -> bool:
+    """Whether a loss is, with its confidence, no more than a budget allows; never where that has no such limit."""
+    return loss.at_most is not None and budget.max_drop is not None and loss.at_most <= budget.max_drop
 
 
 def affords(candidate: Measured, budget: Budget) -> bool:

@@ -16,10 +16,10 @@ from hf_albert_plus.export.stage import export
 from ..compression.exits.stage import calibrate_exits
 from ..compression.pruning import prune
 from ..compression.settings import CalibrateSettings, PruneSettings
+from ..configuration_albert_plus import DROPOUTS
 from ..conversion.stage import convert
 from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
 from ..distillation.stage import check_distillation, distill
-from ..distillation.students import DROPOUTS
 from ..records.record import Record
 from ..tasks.task import Task
 from .ctrl_c import CtrlC

@@ -20,7 +20,7 @@ SEARCH: tuple[Fault, ...] = (
     Fault(
         "begun-at-any-loss",
         "What has only begun is a candidate when the time ends, whatever it loses.",
-        "return self.is_held(begun.lost) and (best is None or begun.ms < self.clock.ms_of(best))",
+        "return is_within(lost, self.budget) and (best is None or begun.ms < self.clock.ms_of(best))",
         "return best is None or begun.ms < self.clock.ms_of(best)",
         ("test_what_has_begun_and_loses_too_much_is_no_candidate",),
     ),

@@ -15,8 +15,8 @@ import pytest
 from transformers import ElectraConfig, ElectraModel
 
 from hf_albert_plus.config_files import load_config
+from hf_albert_plus.configuration_albert_plus import DROPOUTS
 from hf_albert_plus.conversion.stage import convert
-from hf_albert_plus.distillation.students import DROPOUTS
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.records.record import fingerprint

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from hf_albert_plus.distillation.students import DROPOUTS
+from hf_albert_plus.configuration_albert_plus import DROPOUTS
 from hf_albert_plus.search import workshop
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.shapes import Slimmed
