@@ -4,11 +4,14 @@
 # stopped and started at will. times.tsv has the seconds of every step.
 #
 #   examples/glue-table.sh table sentence-transformers/all-mpnet-base-v2 sentence-transformers/all-MiniLM-L6-v2 nyu-mll/glue wikipedia.txt novels.txt
-#   TASKS="sst2 mrpc" SEEDS=1 BUDGET=10m examples/glue-table.sh table sentence-transformers/all-mpnet-base-v2 sentence-transformers/all-MiniLM-L6-v2 nyu-mll/glue
+#   TASKS="sst2 mrpc stsb" SEEDS=1 ROWS="shared searches" FROM=small RUNTIMES="torch onnx-int8" BUDGET=20m ROUNDS=1 \
+#       examples/glue-table.sh table sentence-transformers/all-mpnet-base-v2 sentence-transformers/all-MiniLM-L6-v2 nyu-mll/glue
 #
 # The texts, a paragraph a line and a blank line between documents, are what students that share their layers learn from first; without any they begin on
 # the task. TASKS names some of the tasks (as many processes as cores, each with its own, once starts/ and general/ are there). SEEDS are those of the small tasks;
-# LARGE tasks have the first. DROPS are the points that a search may lose, BUDGET the time of each search. STEPS names some of: make, measure.
+# LARGE tasks have the first. ROWS names some of what stands beside the teacher and the small encoder: plain, shared, relaxed, searches, bits, exits. Searches
+# start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are the teacher's, ROUNDS how often each
+# way of batching is timed. STEPS names some of: make, measure.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,9 +26,14 @@ mkdir -p picks plain
 tasks=${TASKS-cola sst2 mrpc stsb qqp mnli wnli}
 read -r -a seeds <<< "${SEEDS-1 2 3}"
 read -r -a drops <<< "${DROPS-1 3 6}"
+read -r -a starts <<< "${FROM-teacher small}"
+read -r -a runtimes <<< "${RUNTIMES-torch torch-bf16 torch-compile onnx onnx-int8 openvino openvino-bf16 openvino-int8}"
 first=${seeds[0]}
-declare -A passes=([cola]=4 [sst2]=1 [mrpc]=4 [stsb]=4 [qqp]=2 [mnli]=3 [wnli]=4)
+declare -A passes=([cola]=3 [sst2]=1 [mrpc]=3 [stsb]=3 [qqp]=2 [mnli]=3 [wnli]=3)
 wants() { [[ " ${STEPS-make measure} " == *" $1 "* ]]; }
+has() { [[ " ${ROWS-plain shared relaxed searches bits exits} " == *" $1 "* ]]; }
+students=()
+for student in shared relaxed; do if has "$student"; then students+=("$student"); fi; done
 seeds_of() { if [[ " ${LARGE-sst2 qqp mnli} " == *" $1 "* ]]; then echo "$first"; else echo "${seeds[@]}"; fi; }
 
 # Runs a step, and writes how long it took beside what it made; not again what is whole.
@@ -61,14 +69,18 @@ plain() { # MADE SEED
 if wants make; then
     make starts/small convert "$small"
     # One block for three layers; one for six, with differences of rank 16.
-    make starts/shared convert starts/small --set num_hidden_layers=3 --set attention_sharing=all --set ffn_sharing=all --initialise first
-    make starts/relaxed convert starts/small --set attention_sharing=all --set ffn_sharing=all --set layer_rank=16 --initialise svd
-    if [ ${#texts[@]} -gt 0 ]; then
+    if has shared; then
+        make starts/shared convert starts/small --set num_hidden_layers=3 --set attention_sharing=all --set ffn_sharing=all --initialise first
+    fi
+    if has relaxed; then
+        make starts/relaxed convert starts/small --set attention_sharing=all --set ffn_sharing=all --set layer_rank=16 --initialise svd
+    fi
+    if [ ${#texts[@]} -gt 0 ] && [ ${#students[@]} -gt 0 ]; then
         if [ ! -f text.txt ]; then
             for text in "${texts[@]}"; do cat "$text"; echo; done > text.partial
             mv text.partial text.txt
         fi
-        for student in shared relaxed; do
+        for student in "${students[@]}"; do
             make "general/$student" distill --method tinybert --phases general --teacher starts/small --student "starts/$student" --text text.txt \
                 --learning-rate 5e-4 --batch-size 32 --max-length 64 --epochs 1
         done
@@ -77,34 +89,38 @@ if wants make; then
         on=(--data "$glue" --task "$task")
         for seed in $(seeds_of "$task"); do
             teacher=trained/teacher-$task-$seed taught=trained/small-$task-$seed
-            learn=("${on[@]}" --epochs "${passes[$task]}" --seed "$seed")
-            make "$teacher" finetune --model "$encoder" --pooling mean "${learn[@]}"
-            step "plain/teacher-$task-$seed" plain "plain/teacher-$task-$seed" "$seed"
-            make "$taught" distill --method kd --teacher "$teacher" --student starts/small "${learn[@]}" --learning-rate 5e-5
-            for student in shared relaxed; do
+            make "$teacher" finetune --model "$encoder" --pooling mean "${on[@]}" --epochs "${passes[$task]}" --seed "$seed"
+            if has plain; then step "plain/teacher-$task-$seed" plain "plain/teacher-$task-$seed" "$seed"; fi
+            make "$taught" distill --method kd --teacher "$teacher" --student starts/small "${on[@]}" --epochs $((2 * ${passes[$task]})) --learning-rate 5e-5 \
+                --seed "$seed"
+            for student in "${students[@]}"; do
                 start=starts/$student
                 if [ -d "general/$student" ]; then start=general/$student; fi
                 make "trained/$student-$task-$seed" distill --method kd-hidden --teacher "$taught" --student "$start" "${on[@]}" \
                     --epochs $((2 * ${passes[$task]})) --batch-size 64 --learning-rate 3e-4 --seed "$seed"
             done
-            for model in teacher small shared relaxed; do
+            for model in teacher small "${students[@]}"; do
                 make "models/$model-$task-$seed" export "trained/$model-$task-$seed" --to onnx --to onnx-int8 --to openvino --to openvino-int8 "${on[@]}"
             done
         done
 
         taught=trained/small-$task-$first
-        for drop in "${drops[@]}"; do
-            for from in teacher small; do
-                step "picks/$from-$drop-$task" search "trained/$from-$task-$first" "picks/$from-$drop-$task" "$drop"
+        if has searches; then
+            for drop in "${drops[@]}"; do
+                for from in "${starts[@]}"; do
+                    step "picks/$from-$drop-$task" search "trained/$from-$task-$first" "picks/$from-$drop-$task" "$drop"
+                done
             done
-        done
-        make "trained/bits-$task" qat --model "$taught" --bits 2,4,8 --budget 16 "${on[@]}" --epochs "${passes[$task]}" --seed "$first"
-        # A model that does not say in onnxruntime what it says in torch is refused, and has no row.
-        make "models/bits-$task" export "trained/bits-$task" --to onnx-nbits "${on[@]}" --examples 2000 \
-            || echo "no graph of bits-$task: its error stands above" >&2
+        fi
+        if has bits; then
+            make "trained/bits-$task" qat --model "$taught" --bits 2,4,8 --budget 16 "${on[@]}" --epochs "${passes[$task]}" --seed "$first"
+            # A model that does not say in onnxruntime what it says in torch is refused, and has no row.
+            make "models/bits-$task" export "trained/bits-$task" --to onnx-nbits "${on[@]}" --examples 2000 \
+                || echo "no graph of bits-$task: its error stands above" >&2
+        fi
         # A number has no entropy to leave by.
-        if [ "$task" = stsb ]; then continue; fi
-        for model in small relaxed; do
+        if ! has exits || [ "$task" = stsb ]; then continue; fi
+        for model in small $(has relaxed && echo relaxed); do
             make "trained/$model-exits-$task" distill --method fastbert --phases exits --teacher "$taught" --student "trained/$model-$task-$first" \
                 "${on[@]}" --epochs "${passes[$task]}" --learning-rate 1e-3 --seed "$first"
             make "trained/$model-exits-$task-calibrated" calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 0.1
@@ -120,14 +136,15 @@ for task in $tasks; do
     scored=() timed=()
     for seed in $(seeds_of "$task"); do
         rows=()
-        for runtime in torch torch-bf16 torch-compile onnx onnx-int8 openvino openvino-bf16 openvino-int8; do
+        for runtime in "${runtimes[@]}"; do
             rows+=("teacher=models/teacher-$task-$seed:$runtime")
         done
-        for model in small shared relaxed; do
+        for model in small "${students[@]}"; do
             rows+=("$model=models/$model-$task-$seed:torch")
             for runtime in onnx onnx-int8 openvino openvino-int8; do rows+=("$model=models/$model-$task-$seed:$runtime"); done
         done
-        scored+=("${rows[@]}" "plain=plain/teacher-$task-$seed")
+        scored+=("${rows[@]}")
+        if [ -d "plain/teacher-$task-$seed" ]; then scored+=("plain=plain/teacher-$task-$seed"); fi
         if [ "$seed" = "$first" ]; then timed=("${rows[@]}"); fi
     done
     single=()
@@ -145,7 +162,7 @@ for task in $tasks; do
         fi
     done
     make "floor/$task" floor "${on[@]}" --teacher "$small"
-    make "scores/$task" eval "${scored[@]}" "${single[@]}" "${on[@]}" --batching length --batching file:32 --rounds 3
+    make "scores/$task" eval "${scored[@]}" "${single[@]}" "${on[@]}" --batching length --batching file:32 --rounds "${ROUNDS-3}"
     make "latency/$task" bench "${timed[@]}" "${single[@]}" --baseline "teacher=models/teacher-$task-$first" "${on[@]}" --scenario single-stream \
         --scenario offline --seconds 1
     make "reports/$task" report --scores "scores/$task/scores.json" --scores "floor/$task/scores.json" --bench "latency/$task/latency.json" \

@@ -241,6 +241,7 @@ def render_card(facts: dict[str, Any]) -> str:
             diagram=diagram(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             shape=shape_words(facts["encoder"]) if "attention_map" in facts["encoder"] else None,
             totals=totals(facts["parameters"]),
+            trained_length=_trained_length(facts),
             not_measured=NOT_MEASURED,
             reading=_reading(facts, task),
             stages=lineage_words.stage_rows(facts.get("lineage", ())),
@@ -249,6 +250,13 @@ def render_card(facts: dict[str, Any]) -> str:
             measure_text=measure_text,
         )
     )
+
+
+def _trained_length(facts: dict[str, Any]) -> int | None:
+    """The longest input of the last stage that says so: a stage that only removes parts says none, and the training before it does."""
+    stages = [facts["training"], *facts.get("lineage", ())]
+    lengths = [stage.get("settings", {}).get("max_length") for stage in stages]
+    return next((length for length in lengths if length is not None), None)
 
 
 def diagram(encoder: dict[str, Any]) -> str:

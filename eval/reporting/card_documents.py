@@ -126,7 +126,7 @@ class TrainingResult(TypedDict):
 
 @open_shape
 class TrainingSettings(TypedDict):
-    max_length: Count
+    max_length: NotRequired[Count]
 
 
 class Training(TypedDict):

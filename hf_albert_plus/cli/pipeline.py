@@ -99,7 +99,7 @@ def run_pipeline(
         if last >= STAGES.index("eval") and settings.has_floor(task):
             run.floor(task)
     if last >= STAGES.index("bench"):
-        run.bench(chosen[0])
+        run.bench(chosen)
     if last < STAGES.index("report"):
         return None
     return run.report(chosen, data_name=data_name or (Path(data).resolve().name if Path(data).is_dir() else data))
@@ -188,10 +188,18 @@ class _Run:
     def model(self, role: str, task: Task) -> Path:
         return self.out / "models" / f"{role}-{task.name}"
 
+    def row(self, role: str, task: Task) -> str:
+        """The name of a model's rows. What searches found for several tasks has a shape of its own on each."""
+        return f"{role}-{task.name}" if role == "student" and task.name in self.found and self.count > 1 else role
+
     def targets(self, task: Task) -> "list[Target]":
         from hf_albert_plus.eval.targets import Target
 
-        return [Target(role, self.model(role, task), runtime) for role in ROLES for runtime in ("torch", *EXPORTED)]
+        return [
+            Target(self.row(role, task), self.model(role, task), runtime)
+            for role in ROLES
+            for runtime in ("torch", *EXPORTED)
+        ]
 
     def finetune(self, task: Task) -> None:
         """Makes the teacher: a classifier that is trained for the task already stays as it is."""
@@ -247,10 +255,13 @@ class _Run:
             settings=self.settings.search(),
             threads=self.threads,
         )
-        picked, directory = picked_student(hunt)
-        notes.print(f"  the student: {printable(picked.words)}")
-        self.found[task.name] = directory
-        return read_record(directory)
+        picked = picked_student(hunt)
+        nearest = (
+            "" if picked.holds else f", the nearest: nothing is shown to lose at most {self.settings.max_drop:g} points"
+        )
+        notes.print(f"  the student: {printable(picked.tried.words)}{nearest}")
+        self.found[task.name] = picked.directory
+        return read_record(picked.directory)
 
     def export(self, task: Task) -> None:
         from hf_albert_plus.export.stage import export
@@ -281,12 +292,15 @@ class _Run:
         stage = partial(floor, data=self.data, task=task, teacher=self.teacher, output=output, threads=self.threads)
         self.steps.run(f"the floor of {task.name}", stage)
 
-    def bench(self, task: Task) -> None:
-        """Times the models of one task: those of the others differ in their classifier alone."""
+    def bench(self, tasks: list[Task]) -> None:
+        """Times every row once: models of several tasks under one name differ in their classifier alone."""
         from hf_albert_plus.eval.latency.bench import bench
         from hf_albert_plus.eval.settings import BenchSettings
 
-        targets = self.targets(task)
+        rows: dict[str, Target] = {}
+        for target in (target for task in tasks for target in self.targets(task)):
+            rows.setdefault(target.label, target)
+        targets = list(rows.values())
         stage = partial(
             bench,
             targets,
@@ -312,5 +326,6 @@ class _Run:
         self.steps.run("report", stage)
         for task in tasks:
             for role in ROLES:
-                write_card(self.model(role, task), read_facts(output / "cards" / f"{role}-{task.name}.json"))
+                card = output / "cards" / f"{self.row(role, task)}-{task.name}.json"
+                write_card(self.model(role, task), read_facts(card))
         return build_table([read_scores(path) for path in scores], read_latency(latency))

@@ -149,16 +149,34 @@ def search(
     return hunt
 
 
-def picked_student(hunt: Hunt) -> tuple[Tried, Path]:
-    """The pick, or what comes nearest, and the directory of its weights before it was exported."""
+@dataclass(frozen=True)
+class PickedStudent:
+    """What a search found, before it is exported.
+
+    Attributes:
+        tried: the pick, or what comes nearest where nothing holds the budget.
+        directory: of its weights.
+        holds: whether it holds the budget.
+    """
+
+    tried: Tried
+    directory: Path
+    holds: bool
+
+
+def picked_student(hunt: Hunt) -> PickedStudent:
+    """The pick, or what comes nearest."""
     pick = hunt.judge.choose(hunt.finished, hunt.budget)
     name = pick.name or nearest(hunt, pick)[0].name
     (tried,) = (each for each in hunt.tried if each.name == name)
     shop = hunt.workshop
-    untaught = shop.guide if name == TRIMMED else shop.teacher
     if name in shop.students:
-        return tried, shop.students[name]
-    return tried, shop.taught[name][1] if name in shop.taught else untaught
+        directory = shop.students[name]
+    elif name in shop.taught:
+        directory = shop.taught[name][1]
+    else:
+        directory = shop.guide if name == TRIMMED else shop.teacher
+    return PickedStudent(tried, directory, holds=pick.name is not None)
 
 
 def _teacher(source: str, *, data: str, task: Task, out: Path, settings: CompressSettings) -> Path:

@@ -87,9 +87,9 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.records.stage._prepare", refuse)
     again = run(teachers / "sst2", data_dir, out)
     assert json.loads((out / "compress.json").read_text()) == document
-    picked, directory = picked_student(again.hunt)
-    assert picked.name == document["pick"]
-    assert (directory / "model.safetensors").is_file()
+    picked = picked_student(again.hunt)
+    assert (picked.tried.name, picked.holds) == (document["pick"], True)
+    assert (picked.directory / "model.safetensors").is_file()
 
 
 @pytest.mark.slow

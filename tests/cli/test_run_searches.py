@@ -1,0 +1,49 @@
+"""A run that searches for the students of two tasks: each has a shape of its own, and rows of its own in the table."""
+
+import pytest
+
+from hf_albert_plus.cli import pipeline
+from hf_albert_plus.cli.settings import RunSettings
+from hf_albert_plus.conversion.stage import convert
+from hf_albert_plus.search.stage import PickedStudent
+from hf_albert_plus.search.tried import Tried
+
+DEPTHS = {"sst2": 1, "stsb": 2}
+
+
+@pytest.fixture
+def two_shapes(monkeypatch):
+    """Searches that find as many of the teacher's layers as `DEPTHS` say, and of the second that it does not hold the budget."""
+
+    def search(teacher, *, task, out, **given):
+        convert(teacher, output=out / "found", overrides={"num_hidden_layers": DEPTHS[task.name]}, initialise="first")
+        return task.name, out / "found"
+
+    def picked(found):
+        name, directory = found
+        tried = Tried(name=name, words=f"{DEPTHS[name]} layers", directory=directory, runtime="onnx-int8", score=0.0)
+        return PickedStudent(tried, directory, holds=name == "sst2")
+
+    monkeypatch.setattr(pipeline, "search", search)
+    monkeypatch.setattr(pipeline, "picked_student", picked)
+
+
+def test_students_of_several_shapes_have_rows_of_their_own(encoder_dir, data_dir, tmp_path, two_shapes, short_benches, capsys):  # fmt: skip
+    settings = RunSettings(teacher_epochs=0.2, max_length=16, shapes="1x8", bench_seconds=0.01, precision="fp32")
+    out = tmp_path / "out"
+    table = pipeline.run_pipeline(str(encoder_dir), data=str(data_dir), tasks=list(DEPTHS), out=out, settings=settings)
+    rows = {row.label: row for row in table.rows}
+    assert list(rows) == [
+        f"{name} {runtime}"
+        for name in ("teacher", "student-sst2", "student-stsb")
+        for runtime in ("torch fp32", "onnx fp32", "onnx int8")
+    ]
+    for label, row in rows.items():
+        tasks = [task for task in DEPTHS if label.startswith("teacher") or f"-{task} " in label]
+        assert (list(row.scores), bool(row.timings)) == (tasks, True), label
+    for task in DEPTHS:
+        # What removed layers has no length of its own: it is that of the training before it.
+        card = (out / "models" / f"student-{task}" / "README.md").read_text()
+        assert "sequences of up to 16 tokens in training" in card
+    said = capsys.readouterr().err
+    assert said.count("the nearest: nothing is shown to lose at most 1 points") == 1
