@@ -100,12 +100,12 @@ class DrawnDifference:
     draws: numpy.ndarray
 
 
-def drawn_differences(row: Sample, baseline: Sample, task: Task, *, seed: int = 0) -> DrawnDifference | None:
-    """The differences of two rows' scores by the task's first metric, examples and runs drawn together; None where a draw leaves one
-    undefined."""
+def drawn_differences(row: Sample, baseline: Sample, task: Task, *, seed: int = 0) -> DrawnDifference:
+    """The differences of two rows' scores by the task's first metric, examples and runs drawn together; a draw that leaves one undefined
+    has NaN or an infinity."""
     draws = _draws(row, baseline, task, seed=seed)
     ours, theirs = (_score(each, task.metrics[0]) for each in (row, baseline))
-    return DrawnDifference(ours - theirs, draws) if numpy.isfinite(draws).all() else None
+    return DrawnDifference(ours - theirs, draws)
 
 
 def _draws(row: Sample, baseline: Sample, task: Task, *, seed: int) -> numpy.ndarray:

@@ -77,6 +77,8 @@ def score(
     for name, usual in (("batching", EvalSettings.batching), ("rounds", EvalSettings.rounds)):
         if getattr(settings, name) != usual:
             facts[name] = getattr(settings, name)
+    if len(_splits(data, task, settings)) < len(evaluated_splits(data, task)):
+        facts["every_split"] = False
     parents = {**target_parents(targets), "data": data_parent(data, task)}
     return _score_stage(
         output,
@@ -84,6 +86,12 @@ def score(
         settings={**task.settings, **facts},
         parents=parents if static is None else {**parents, STATIC: parent(static)},
     )
+
+
+def _splits(data: str, task: Task, settings: EvalSettings) -> dict[str, str]:
+    """Report row -> split, of those that are to be scored."""
+    splits = evaluated_splits(data, task)
+    return splits if settings.every_split else dict(list(splits.items())[:1])
 
 
 def score_files(files: list[tuple[str, Path]], *, data: str, task: Task, output: Path) -> Record:
@@ -141,7 +149,7 @@ def score_targets(
     for what in [*(str(target.directory) for target in encoders), *([] if static is None else [static])]:
         check_vector_task(task, what=what)
     _check_classifiers([each for each in targets if each not in encoders], task, max_length=settings.max_length)
-    splits = {row_name: load_split(data, task, split) for row_name, split in evaluated_splits(data, task).items()}
+    splits = {row_name: load_split(data, task, split) for row_name, split in _splits(data, task, settings).items()}
     references = {row_name: label_array(split["label"], task) for row_name, split in splits.items()}
     runs: dict[tuple[str, str], list[ScoredRun]] = {}
     for target in targets:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hf_albert_plus.errors import check_values
-from hf_albert_plus.option import Option
+from hf_albert_plus.option import Option, PythonOnly
 
 # A day of one measurement, a thousand measurements, and more sentences a second than any machine answers.
 _LONGEST_S, _ROUNDS, _FASTEST = 86_400, 1000, 1e9
@@ -26,6 +26,7 @@ class EvalSettings:
         ),
     ] = ("length",)
     rounds: Annotated[int, Option("How often each way of batching is timed, in turns.", least=1)] = 1
+    every_split: Annotated[bool, PythonOnly("a search reads the first of the evaluated splits alone")] = True
 
     def __post_init__(self) -> None:
         check_values(

@@ -10,8 +10,8 @@
 # The texts, a paragraph a line and a blank line between documents, are what students that share their layers learn from first; without any they begin on
 # the task. TASKS names some of the tasks (as many processes as cores, each with its own, once starts/ and general/ are there). SEEDS are those of the small tasks;
 # LARGE tasks have the first. ROWS names some of what stands beside the teacher and the small encoder: plain, shared, relaxed, searches, bits, exits. Searches
-# start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are the teacher's, ROUNDS how often each
-# way of batching is timed. STEPS names some of: make, measure.
+# start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are those that the teacher is measured in, and
+# the students in those of them that are exports; ROUNDS is how often each way of batching is timed. STEPS names some of: make, measure.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,6 +28,8 @@ read -r -a seeds <<< "${SEEDS-1 2 3}"
 read -r -a drops <<< "${DROPS-1 3 6}"
 read -r -a starts <<< "${FROM-teacher small}"
 read -r -a runtimes <<< "${RUNTIMES-torch torch-bf16 torch-compile onnx onnx-int8 openvino openvino-bf16 openvino-int8}"
+exports=()
+for runtime in onnx onnx-int8 openvino openvino-int8; do if [[ " ${runtimes[*]} " == *" $runtime "* ]]; then exports+=("$runtime"); fi; done
 first=${seeds[0]}
 declare -A passes=([cola]=3 [sst2]=1 [mrpc]=3 [stsb]=3 [qqp]=2 [mnli]=3 [wnli]=3)
 wants() { [[ " ${STEPS-make measure} " == *" $1 "* ]]; }
@@ -100,7 +102,7 @@ if wants make; then
                     --epochs $((2 * ${passes[$task]})) --batch-size 64 --learning-rate 3e-4 --seed "$seed"
             done
             for model in teacher small "${students[@]}"; do
-                make "models/$model-$task-$seed" export "trained/$model-$task-$seed" --to onnx --to onnx-int8 --to openvino --to openvino-int8 "${on[@]}"
+                make "models/$model-$task-$seed" export "trained/$model-$task-$seed" "${exports[@]/#/--to=}" "${on[@]}"
             done
         done
 
@@ -141,7 +143,7 @@ for task in $tasks; do
         done
         for model in small "${students[@]}"; do
             rows+=("$model=models/$model-$task-$seed:torch")
-            for runtime in onnx onnx-int8 openvino openvino-int8; do rows+=("$model=models/$model-$task-$seed:$runtime"); done
+            for runtime in "${exports[@]}"; do rows+=("$model=models/$model-$task-$seed:$runtime"); done
         done
         scored+=("${rows[@]}")
         if [ -d "plain/teacher-$task-$seed" ]; then scored+=("plain=plain/teacher-$task-$seed"); fi

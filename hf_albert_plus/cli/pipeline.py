@@ -255,6 +255,8 @@ class _Run:
             settings=self.settings.search(),
             threads=self.threads,
         )
+        if hunt.is_stopped:
+            raise KeyboardInterrupt  # what follows would be of a student that the same command may not find again
         picked = picked_student(hunt)
         nearest = (
             "" if picked.holds else f", the nearest: nothing is shown to lose at most {self.settings.max_drop:g} points"

@@ -1,5 +1,7 @@
 """The order of a search for speed: ever faster while the budget holds, then between what held and what did not."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # A step down, a step up where nothing held yet, and the ratio of two times between which there is nothing worth trying.
@@ -13,29 +15,30 @@ class Descent:
     """Milliseconds a text to try next.
 
     Attributes:
-        slowest: the whole teacher's; nothing slower is tried.
+        slowest: the whole teacher's, or a step above what is asked; nothing slower is tried.
         fastest: nothing faster is tried.
+        useful: nothing slower can be as fast as is asked.
         held: the fastest time that kept within the budget.
         failed: the slowest faster time that did not.
     """
 
     slowest: float
     fastest: float
+    useful: float = math.inf
     held: float | None = None
     failed: float | None = None
 
     @property
     def next_ms(self) -> float | None:
         """The time to try; None where there is none left that is worth it."""
-        if self.failed is None:
-            wanted = _DOWN * (self.held or self.slowest)
-            return max(wanted, self.fastest) if (self.held or self.slowest) > _CLOSE * self.fastest else None
         slower = self.held or self.slowest
+        if self.failed is None:
+            return min(max(_DOWN * slower, self.fastest), self.useful) if slower > _CLOSE * self.fastest else None
         if slower < _CLOSE * self.failed:
             return None
-        return (
-            float((slower * self.failed) ** 0.5) if self.held else min(_UP * self.failed, (slower * self.failed) ** 0.5)
-        )
+        between = math.sqrt(slower * self.failed)
+        wanted = between if self.held else min(_UP * self.failed, between)
+        return wanted if wanted <= self.useful else None
 
     def tell(self, ms: float, *, holds: bool) -> None:
         """What came of a time. One that holds although a slower one failed counts: the slower one's shape was a bad one."""
@@ -54,14 +57,15 @@ def depths(layers: int) -> list[int]:
     )
 
 
-def around(layers: int, known: list[int]) -> list[int]:
-    """A depth and its neighbours among those known: what is compared at the next speed, where another depth may be better."""
-    place = known.index(layers)
-    return known[max(0, place - 1) : place + 2]
+def around(layers: int, known: Sequence[int]) -> list[int]:
+    """Of the depths known the one that comes nearest, and its neighbours: what is compared at the next speed, where another depth may be
+    better."""
+    place = min(range(len(known)), key=lambda each: abs(known[each] - layers))
+    return list(known[max(0, place - 1) : place + 2])
 
 
-def exit_drops(left: float | None) -> list[float]:
-    """Points that leaving early may lose on the rows that thresholds are found on, in the order in which they are tried: all that is left of the
+def exit_drops(left: float | None, *, least: float = LEAST_DROP) -> list[float]:
+    """What leaving early may lose on the rows that thresholds are found on, in the order in which it is tried: all that is left of the
     budget, half of it, and next to nothing."""
     most = left or 0.0
-    return [*(drop for drop in (most, most / 2) if drop > LEAST_DROP), LEAST_DROP]
+    return [*(drop for drop in (most, most / 2) if drop > least), least]

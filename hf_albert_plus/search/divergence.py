@@ -20,18 +20,28 @@ from .set_aside import DividedRows
 
 
 def measure_divergence(
-    candidate: Path, teacher: Path, *, rows: DividedRows, output: Path, max_length: int, precision: Precision
+    candidate: Path,
+    teacher: Path,
+    *,
+    answered: dict[Path, torch.Tensor],
+    rows: DividedRows,
+    output: Path,
+    max_length: int,
+    precision: Precision,
 ) -> tuple[float, Record]:
     """The mean over the rows set aside (of tags over their words) of what the candidate's answers lose of the teacher's: their Kullback-Leibler
     divergence, of several labels that of each by itself, of numbers the squared distance.
 
     Args:
         candidate, teacher: classifiers of one vocabulary.
+        answered: what the teacher said of the rows, by its directory; filled where it is not there.
     """
 
     def work(directory: Path) -> dict[str, Any]:
-        answers = [_answers(model, rows, max_length=max_length, precision=precision) for model in (candidate, teacher)]
-        return {"divergence": divergence_of(*answers, task=rows.task)}
+        said = _answers(candidate, rows, max_length=max_length, precision=precision)
+        if teacher not in answered:
+            answered[teacher] = _answers(teacher, rows, max_length=max_length, precision=precision)
+        return {"divergence": divergence_of(said, answered[teacher], task=rows.task)}
 
     parents = {
         "candidate": parent(candidate),

@@ -1,5 +1,7 @@
 """The candidates that are measured in turns at the end of a search: the pick and its neighbours, or what comes nearest."""
 
+import math
+
 from .hunt import Hunt
 from .pick import Pick, affords
 from .tried import TEACHER, Tried
@@ -25,11 +27,16 @@ def nearest(hunt: Hunt, pick: Pick) -> list[Tried]:
     within the limit though not for certain. They are as fast and as small as is asked, where anything is."""
     done = [each for each in hunt.tried if each.measured is not None]
     done = [each for each in done if each.measured is not None and affords(each.measured, hunt.budget)] or done
-    surest = min(done, key=lambda each: pick.losses[each.name].at_most or float("inf"))
+    surest = min(done, key=lambda each: _bound(each, pick))
     limit = hunt.budget.max_drop
     likely = [each for each in done if limit is None or pick.losses[each.name].points <= limit]
     fastest = max(likely, key=_speed, default=surest)
     return [surest] if fastest is surest else [surest, fastest]
+
+
+def _bound(tried: Tried, pick: Pick) -> float:
+    at_most = pick.losses[tried.name].at_most
+    return math.inf if at_most is None else at_most
 
 
 def _speed(tried: Tried) -> float:
@@ -38,4 +45,4 @@ def _speed(tried: Tried) -> float:
 
 def _beats(other: Tried, one: Tried, pick: Pick) -> bool:
     lost = pick.losses
-    return _speed(other) > _speed(one) and lost[other.name].points <= lost[one.name].points
+    return _speed(other) > _speed(one) and lost[other.name].rank <= lost[one.name].rank

@@ -1,5 +1,6 @@
 """What a search says of itself: the frontier, the pick and why, what was tried, and the commands that make each candidate."""
 
+import math
 import os
 import shlex
 from dataclasses import asdict
@@ -64,7 +65,7 @@ def document(hunt: Hunt, pick: Pick) -> dict[str, Any]:
             {
                 "name": each.name,
                 "shape": each.words,
-                "score": each.score,
+                "score": _finite(each.score),
                 "stopped": each.why,
                 **({} if each.measured is None else _figures(each, pick)),
             }
@@ -77,7 +78,7 @@ def _figures(tried: Tried, pick: Pick) -> dict[str, Any]:
     assert tried.measured is not None
     lost = pick.losses[tried.name]
     return {
-        "lost": round(lost.points, 4),
+        "lost": _finite(round(lost.points, 4)),
         "lost_at_most": None if lost.at_most is None else round(lost.at_most, 4),
         "speedup": round(tried.measured.speedup, 2),
         "alone_ms": round(tried.measured.latency_ms, 3),
@@ -85,6 +86,11 @@ def _figures(tried: Tried, pick: Pick) -> dict[str, Any]:
         "directory": str(tried.directory),
         "runtime": tried.runtime,
     }
+
+
+def _finite(value: float | None) -> float | None:
+    """A number; None where it is undefined."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def verdict(hunt: Hunt, pick: Pick) -> str:
@@ -95,12 +101,13 @@ def verdict(hunt: Hunt, pick: Pick) -> str:
             f"{_loss_words(each, pick)} for {_speed_words(each)} ({each.words})" for each in nearest(hunt, pick)
         )
         return f"Nothing that was tried keeps within {budget}. Nearest: {near}."
-    assert pick.expected_loss is not None
     chosen = next(each for each in hunt.tried if each.name == pick.name)
-    return (
-        f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick)}; on new data "
-        f"{points_text(pick.expected_loss)} points are expected to be lost."
+    expected = (
+        ""
+        if pick.expected_loss is None
+        else f"; on new data {points_text(pick.expected_loss)} points are expected to be lost"
     )
+    return f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick)}{expected}."
 
 
 def _speed_words(tried: Tried) -> str:
@@ -172,7 +179,7 @@ def _plotted(tried: Tried, pick: Pick) -> PlottedTrial:
 
 
 def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
-    cells = [measure_text(metric, tried.score, decimals=1)]
+    cells = [measure_text(metric, _finite(tried.score), decimals=1)]
     if tried.measured is None:
         cells += ["", "", "", "", "", tried.why or ""]
     else:

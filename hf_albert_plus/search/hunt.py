@@ -4,77 +4,58 @@ At every speed shapes of several depths learn for a quarter of their passes; the
 halving, Jamieson and Talwalkar 2016, with one rung).
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
-from pathlib import Path
+from dataclasses import dataclass, replace
 from statistics import median
 
-from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.eval.targets import Target
 
-from ..errors import AlbertPlusError
 from ..records.progress import say
 from .clock import Clock
 from .descent import Descent, around, depths
-from .leaving_early import is_worth_it, shape_leaves_early, teacher_leaves_early
-from .ledger import Ledger
-from .narrow_embeddings import embedding_that_fits
-from .pick import Measured, answers_of, is_within, score_of
+from .learning import Learning
+from .leaving_early import gain_on_teacher, is_worth_it, shape_leaves_early, teacher_leaves_early
+from .narrow_embeddings import embedding_that_fits, fits
+from .pick import Measured, affords, score_of, share_of_asked
+from .setbacks import SETBACKS
 from .shapes import Slimmed, can_share, shape_of_time
 from .shapes import Work as EncoderWork
 from .study_log import StudyLog, TriedProposal
 from .time_left import OutOfTime
-from .tried import BEGUN, TEACHER, TRIMMED, Tried, name_of_student
+from .tried import TEACHER, TRIMMED
 from .workshop import RUNTIME
 
 # A seventieth of the teacher's time is what embeddings and the graph's own steps leave.
 _FASTEST = 1 / 70
 # Of the differences between layers that share a block.
 _RANK = 16
-# The directories of a candidate's export and paces, by that of what was exported.
-_MODEL = {"taught": "model", "begun": "begun-model"}
-_PACES = {"taught": "paces", "begun": "begun-paces"}
 # Proposals in a row that improve nothing end a search.
 _IDLE = 3
 # Proposals in a row of what was tried or cannot be: there is nothing new.
 _DECLINED = 25
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A shape after its first passes.
-
-    Attributes:
-        worth: its score, its sign turned where less is better.
-        answers: in torch.
-        ms: that a text is predicted to take.
-    """
-
-    shape: Slimmed
-    worth: float
-    answers: Sample
-    ms: float
+# What counts as faster, beside what times differ by from one measuring to the next: of a speedup, and of the time that is proposed.
+_FASTER, _BELOW = 1.03, 0.9
+# How often a shape that came out slower or larger than is asked is followed by a smaller one, which is aimed a little below.
+_RETRIES, _AIMED = 4, 0.95
 
 
 @dataclass
-class Hunt(Ledger):
+class Hunt(Learning):
     """One search.
 
     Attributes:
-        begun: the shapes that learned for their first passes.
         ended: why it did.
         is_stopped: by Ctrl-C.
     """
 
-    begun: dict[str, Begun] = field(default_factory=dict)
     ended: str = ""
     is_stopped: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.gains: list[float] = []
-        self.depths = depths(self.config.num_hidden_layers)
+        self.all_depths = depths(self.config.num_hidden_layers)
+        self.depths = self.all_depths
 
     def run(self) -> None:
         """Tries candidates until nothing is left that is worth it, the time is spent, or Ctrl-C is pressed."""
@@ -92,20 +73,20 @@ class Hunt(Ledger):
         except OutOfTime:
             self.ended = "the time was spent"
             with suppress(OutOfTime):
-                self._measure_begun()
+                self.measure_begun()
 
     def _try_all(self) -> None:
         self._export_teacher()
         self._export_trimmed()
         if self.workshop.settings.exits and self.config.num_hidden_layers > 1:
             teacher_leaves_early(self)
-        self._teach_students()
+        self.teach_students()
         self._measure_shapes()
         self._open_log()
         if self.budget.seeks_speed:
             self._descend()
         else:
-            self._try_speed(self.clock.slowest_ms(self.budget))
+            self._try_what_is_asked()
         self._leave_early((self.of_holding() if self.budget.seeks_speed else self.shapes())[:2])
         self._follow_proposals()
 
@@ -130,24 +111,15 @@ class Hunt(Ledger):
         words = "all layers, the pieces that the task uses, no training"
         self.keep(TRIMMED, words, directory, RUNTIME, paces=paces)
 
-    def _teach_students(self) -> None:
-        """The students that were given, as candidates of their own."""
-        for student in self.workshop.settings.student:
-            self.time.afford(self.time.learning_s(1))
-            name = name_of_student(student)
-            taught = self.workshop.teach(name, student)
-            self._measure(name, f"the student {Path(student).name}", taught, shape=None)
-
     def _measure_shapes(self) -> None:
         """Times two shapes without training, a thin and a flat one, as a start for what is predicted."""
         layers = self.config.num_hidden_layers
         for shape in dict.fromkeys([Slimmed(layers, 0.3), Slimmed(max(1, layers // 3), 1.0)]):
             self.time.afford(0)
             folder = self.workshop.out / "shapes" / shape.name
-            cut = self.workshop.cut_to_be_timed(shape)
             try:
-                model = self.workshop.export(cut, folder / "model")
-            except AlbertPlusError as error:  # a model that has not learned again may differ too much in int8
+                model = self.workshop.export(self.workshop.cut_to_be_timed(shape), folder / "model")
+            except SETBACKS as error:  # a model that has not learned again may differ too much in int8
                 say(f"{shape.in_words()}: not timed ({error})")
                 continue
             paces = self.workshop.paces(Target("shape", model, RUNTIME), folder / "paces", baseline=self.clock.target)
@@ -165,9 +137,11 @@ class Hunt(Ledger):
         )
 
     def _descend(self) -> None:
-        slowest = self.clock.ms
-        descent = Descent(slowest=min(slowest, self.clock.slowest_ms(self.budget) / 0.6), fastest=_FASTEST * slowest)
-        for measured in self._take_up():
+        asked, whole = self._slowest_ms(), self.clock.ms
+        # Exits may make a shape as fast as is asked that is not so by itself.
+        useful = asked * (gain_on_teacher(self) if is_worth_it(self) else 1.0)
+        descent = Descent(slowest=min(whole, asked / 0.6), fastest=_FASTEST * whole, useful=useful)
+        for measured in self.take_up():
             descent.tell(self.clock.ms_of(measured.speedup), holds=self.holds(measured.name))
         if descent.held is None:
             # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
@@ -177,47 +151,69 @@ class Hunt(Ledger):
             holds = name is not None and self.holds(name)
             descent.tell(ms, holds=holds)
             if holds:
-                self._leave_early(self.of_holding()[:1])
+                self._leave_early([each for each in self.of_holding() if each.name == name])
 
-    def _take_up(self) -> list[Measured]:
-        """Shapes that a search for another budget taught in this folder: they cost no time of this one's."""
-        shop = self.workshop
-        began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(shop.records)
-        for shape in self.log.of_others:
-            if shape.base is None or shape.base in shop.taught:
-                self._learn_all(self._learn_first(shape, ms=self.clock.predicted_ms(shape)))
-                shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
-                before = len(shop.records)
-        names = {shape.name for shape in self.log.of_others}
-        return [each for each in self.finished if each.name in names]
+    def _try_what_is_asked(self) -> None:
+        """The largest shapes that are predicted to be as fast and small as is asked, and smaller ones where they turn out not to be."""
+        ms = self._slowest_ms()
+        for _ in range(_RETRIES):
+            name = self._try_speed(ms)
+            made = [each for each in self.finished if each.name == name]
+            if not made or affords(made[0], self.budget):
+                return
+            ms *= _AIMED * share_of_asked(made[0], self.budget)
+
+    def _slowest_ms(self) -> float:
+        """Milliseconds a text that a shape may be predicted to take, so that it is as fast and as small as is asked."""
+        ms, fastest = self.clock.slowest_ms(self.budget), _FASTEST * self.clock.ms
+        while self.budget.max_bytes is not None and ms > fastest and not self._shapes_of(ms, self.all_depths):
+            ms *= _AIMED
+        return ms
 
     def _leave_early(self, shapes: list[Measured]) -> None:
-        """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from."""
+        """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from, and the file is small enough."""
+        most = self.budget.max_bytes
         if is_worth_it(self):
             for measured in shapes:
-                shape_leaves_early(self, measured.name)
+                if most is None or measured.file_bytes <= most:
+                    shape_leaves_early(self, measured.name)
 
     def _try_speed(self, ms: float) -> str | None:
-        """Compares shapes that are predicted to take `ms`, and finishes the best; its name, or None where no shape is so fast."""
-        shapes = [
-            self._sized(shape)
-            for layers in self.depths
-            if (shape := shape_of_time(layers, time=ms, predicted=self.clock.predicted_ms)) is not None
-        ]
-        shapes += self._shared(ms)
+        """Compares shapes that are predicted to take `ms`, and finishes the best; its name, or None where there is none, or it could not be
+        made."""
+        shapes = self._shapes_of(ms, self.depths)
+        if not shapes:  # fewer layers may be as fast where these are not
+            self.depths = self.all_depths
+            shapes = self._shapes_of(ms, self.depths)
         if not shapes:
             return None
         self.time.afford(self.time.learning_s(0.25))
         self.workshop.ahead(self.workshop.begin, shapes)
-        all_begun = [self._begin(shape, ms=ms) for shape in shapes]
-        best = shapes[0] if len(shapes) == 1 else min(shapes, key=self._divergence)
-        known = depths(self.config.num_hidden_layers)
-        self.depths = known if len(self.depths) == 1 else around(best.layers, known)
-        for begun in all_begun:
-            if begun.shape != best:
-                self._stop(begun, why=f"{best.in_words()} came nearer to the teacher as fast")
-        self._finish(self.begun[best.name])
-        return best.name
+        begun = [each for shape in shapes if (each := self.begin(shape, ms=ms)) is not None]
+        if not begun:
+            return None
+        best = begun[0] if len(begun) == 1 else min(begun, key=self.divergence)
+        self.depths = self.all_depths if len(self.depths) == 1 else around(best.shape.layers, self.all_depths)
+        for each in begun:
+            if each is not best:
+                self.leave(each, why=f"{best.shape.in_words()} came nearer to the teacher as fast")
+        self.finish(best)
+        return best.shape.name if best.shape.name in self.losses else None
+
+    def _shapes_of(self, ms: float, depths: Sequence[int]) -> list[Slimmed]:
+        """The widest shape of each depth that is predicted to take `ms`, and of as many shared layers; those whose file is small enough."""
+        shapes = [
+            self._sized(shape)
+            for layers in depths
+            if (shape := shape_of_time(layers, time=ms, predicted=self.clock.predicted_ms)) is not None
+        ]
+        most = self.budget.max_bytes
+        shapes += self._shared(ms)
+        return [
+            shape
+            for shape in shapes
+            if most is None or fits(shape, self.config, max_bytes=most, width=shape.embedding_size)
+        ]
 
     def _shared(self, ms: float) -> list[Slimmed]:
         """Where the file must be small, also as many whole layers as are so fast, all of which share one block but for differences of low
@@ -241,84 +237,6 @@ class Hunt(Ledger):
         fastest = next(bases, None)
         return shape if fastest is None else replace(shape, base=fastest.name)
 
-    def _begin(self, shape: Slimmed, *, ms: float) -> Begun:
-        """A shape after its first passes, if there is time for them."""
-        self.time.afford(self.time.learning_s(0.25))
-        return self._learn_first(shape, ms=ms)
-
-    def _learn_first(self, shape: Slimmed, *, ms: float) -> Begun:
-        self.log.begin(shape, ms=ms)
-        learned = self.workshop.begin(shape)
-        scores = self.workshop.score(Target("begun", learned, "torch"), self.workshop.out / shape.name / "begun-scores")
-        worth = self._worth(score_of(scores, self.task.metrics[0]))
-        say(f"  {shape.in_words()}: {self._said(worth)} after a quarter of its passes")
-        begun = Begun(shape, worth, answers_of(scores, self.task), ms)
-        self.begun[shape.name] = begun
-        return begun
-
-    def _divergence(self, shape: Slimmed) -> float:
-        """How far a shape is from the teacher after its first passes."""
-        folder = self.workshop.out / shape.name
-        divergence = self.workshop.divergence(folder / "begun", folder / "begun-divergence")
-        say(f"  {shape.in_words()}: {divergence:.4g} away from the teacher's answers")
-        return divergence
-
-    def _stop(self, begun: Begun, *, why: str) -> None:
-        score = self._worth(begun.worth)
-        self.log.stop(begun.shape, score=score, why=why)
-        self.stop(begun.shape, score=score, why=why)
-
-    def _finish(self, begun: Begun) -> None:
-        """Has a shape learn the rest, if there is time for it, and measures it."""
-        if begun.shape.name not in {each.name for each in self.finished}:
-            self.time.afford(self.time.learning_s(0.75))
-            self._learn_all(begun)
-
-    def _learn_all(self, begun: Begun) -> None:
-        shape = begun.shape
-        taught = self.workshop.finish(shape)
-        tried = self._measure(shape.name, shape.in_words(), taught, shape=shape)
-        self.gains.append(self._worth(tried.score) - begun.worth)
-        assert tried.measured is not None
-        lost = self.losses[tried.name].points
-        self.log.finish(shape, score=tried.score, speedup=tried.measured.speedup, lost=lost)
-
-    def _measure(self, name: str, words: str, trained: Path, *, shape: Slimmed | None) -> Tried:
-        """Exports, times and scores what has learned.
-
-        Args:
-            shape: None for what was not cut from the teacher.
-        """
-        folder = trained.parent
-        model = self.workshop.export(trained, folder / _MODEL[trained.name])
-        paces = self.workshop.paces(
-            Target("candidate", model, RUNTIME), folder / _PACES[trained.name], baseline=self.clock.target
-        )
-        # Thin products of shared blocks are no work of the kinds that times are predicted from.
-        if shape is not None and shape.rank is None:
-            self.clock.learn(shape, paces)
-        return self.keep(name, words, model, RUNTIME, paces=paces)
-
-    def _measure_begun(self) -> None:
-        """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:
-        the time has ended before they could learn the rest. The fastest first, until one holds."""
-        for begun in sorted(self.begun.values(), key=lambda each: each.ms):
-            shape = begun.shape
-            if shape.name in self.names() or not self._is_of_use(begun):
-                continue
-            self.time.afford(self.time.measuring_s())
-            name, learned = f"{shape.name}{BEGUN}", self.workshop.begin(shape)
-            self.workshop.taught[name] = (shape, learned)
-            tried = self._measure(name, f"{shape.in_words()}, a quarter of its passes", learned, shape=shape)
-            if self.budget.seeks_speed and self.holds(tried.name):
-                return
-
-    def _is_of_use(self, begun: Begun) -> bool:
-        best, lost = self.best(), self.judge.loss(begun.answers)
-        if not self.budget.seeks_speed:
-            return best is None or -lost.points > best
-        return is_within(lost, self.budget) and (best is None or begun.ms < self.clock.ms_of(best))
-
     def _follow_proposals(self) -> None:
         """Shapes that Optuna's sampler proposes, until some in a row improve nothing; those of earlier runs first. What is slower than the
         fastest shape that holds, or than what is asked, is not tried."""
@@ -334,13 +252,13 @@ class Hunt(Ledger):
                 declined += 1
                 continue
             declined = 0
-            begun = self._begin(shape, ms=ms)
-            if self._is_hopeless(begun.worth):
-                self._stop(begun, why="it was not to be expected that it would hold")
-            else:
-                self._finish(begun)
+            begun = self.begin(shape, ms=ms)
+            if begun is not None and self._is_hopeless(begun.score):
+                self.leave(begun, why="it was not to be expected that it would hold")
+            elif begun is not None:
+                self.finish(begun)
                 self._leave_early([each for each in self.of_holding() if each.name == shape.name])
-            idle = 0 if self.best() != before else idle + 1
+            idle = 0 if self._is_better_than(before) else idle + 1
         self.ended = f"{_IDLE} proposals in a row improved nothing" if idle == _IDLE else "nothing new was proposed"
 
     def _propose(self) -> TriedProposal:
@@ -354,21 +272,20 @@ class Hunt(Ledger):
         return TriedProposal(self._sized(shape), ms)
 
     def _slowest_of_use(self) -> float:
-        """Milliseconds a text of the fastest shape that holds, or what the budget asks where none does."""
-        holding = self.of_holding()
-        if not holding:
-            return self.clock.slowest_ms(self.budget)
-        return min(self.clock.slowest_ms(self.budget), self.clock.ms_of(holding[0].speedup))
+        """Milliseconds a text that would be faster than the fastest shape that holds, or what the budget asks where none does."""
+        holding, asked = self.of_holding(), self._slowest_ms()
+        return min(asked, _BELOW * self.clock.ms_of(holding[0].speedup)) if holding else asked
 
-    def _is_hopeless(self, begun: float) -> bool:
+    def _is_better_than(self, before: float | None) -> bool:
+        """Whether there is something better than there was, by more than a speed differs when it is measured again."""
+        best = self.best()
+        if best is None or before is None:
+            return best != before
+        return best > (_FASTER * before if self.budget.seeks_speed else before)
+
+    def _is_hopeless(self, score: float) -> bool:
         """Whether a shape would lose too much even with what others gained after their first passes."""
         if self.budget.max_drop is None or not self.gains:
             return False
-        teacher = self._worth(score_of(self.teacher_scores, self.task.metrics[0]))
-        return begun + median(self.gains) < teacher - self.budget.max_drop
-
-    def _worth(self, score: float) -> float:
-        return -score if self.task.is_scored_by_error else score
-
-    def _said(self, worth: float) -> str:
-        return f"{self._worth(worth):.1f}"
+        teacher = self.worth(score_of(self.teacher_scores, self.task.metrics[0]))
+        return self.worth(score) + median(self.gains) < teacher - self.budget.max_drop

@@ -5,12 +5,12 @@ from pathlib import Path
 from hf_albert_plus.eval.scoring import logits_scorer_for
 from hf_albert_plus.eval.targets import Target
 
-from ..errors import AlbertPlusError
 from ..records.progress import say
 from .descent import LEAST_DROP, exit_drops
 from .ledger import Ledger
+from .setbacks import SETBACKS
 from .tried import TEACHER, Tried
-from .workshop import WITH_EXITS
+from .workshop import WITH_EXITS, Threshold
 
 # How much faster than without exits the teacher must be with them, so that they are worth trying on its shapes.
 _WORTH_IT = 1.1
@@ -23,11 +23,16 @@ def teacher_leaves_early(ledger: Ledger) -> None:
 
 def is_worth_it(ledger: Ledger) -> bool:
     """Whether exits made the teacher faster, at what it may lose: then they do the same for what is cut from it."""
+    return gain_on_teacher(ledger) >= _WORTH_IT
+
+
+def gain_on_teacher(ledger: Ledger) -> float:
+    """How many times as fast as without exits the teacher is with them, at what it may lose; 1 where it has none."""
     speeds = {each.name: each.speedup for each in ledger.finished}
     wanted = [name for name in speeds if name.startswith(f"{TEACHER}-exits")]
     if ledger.budget.seeks_speed:
         wanted = [name for name in wanted if ledger.holds(name)]
-    return any(speeds[name] >= _WORTH_IT * speeds[TEACHER] for name in wanted)
+    return max((speeds[name] / speeds[TEACHER] for name in wanted), default=1.0)
 
 
 def shape_leaves_early(ledger: Ledger, name: str) -> None:
@@ -37,7 +42,7 @@ def shape_leaves_early(ledger: Ledger, name: str) -> None:
         return
     left = ledger.budget.max_drop
     if left is not None:
-        left = round(left - max(0.0, ledger.losses[name].points), 1)
+        left = _rounded(ledger, left - max(0.0, ledger.losses[name].rank))
     _try(ledger, name, words=shape.in_words(), model=taught, left=left)
 
 
@@ -47,30 +52,46 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
     Args:
         left: points that they may lose; None where the budget has no such limit, and the least is tried alone.
     """
-    ledger.time.afford(ledger.time.learning_s(0.5))
+    ledger.time.afford(ledger.time.exits_s())
     try:
         exits = ledger.workshop.learn_exits(model, ledger.workshop.out / name / "exits")
-    except AlbertPlusError as error:
+    except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return
-    for max_drop in exit_drops(left):
-        kept = _leave(ledger, exits, name=name, words=words, max_drop=max_drop, model=model)
-        if kept is None or ledger.holds(kept.name):
+    found: list[Threshold] = []
+    for max_drop in exit_drops(left, least=_least(ledger)):
+        kept = _leave(ledger, exits, name=name, words=words, max_drop=max_drop, model=model, found=found)
+        if kept is not None and ledger.holds(kept.name):
             return
 
 
-def _leave(ledger: Ledger, exits: Path, *, name: str, words: str, max_drop: float, model: Path) -> Tried | None:
-    """A candidate by one threshold; None where it cannot be exported, as no exit is ever taken."""
-    ledger.time.afford(0)
-    ending = "" if max_drop == LEAST_DROP else f"-{max_drop:g}"
+def _leave(
+    ledger: Ledger, exits: Path, *, name: str, words: str, max_drop: float, model: Path, found: list[Threshold]
+) -> Tried | None:
+    """A candidate by one threshold; None where it cannot be exported, as no exit is ever taken, or where it is one of those `found`."""
+    ledger.time.afford(ledger.time.measuring_s())
+    ending = "" if max_drop == _least(ledger) else f"-{max_drop:g}"
     shop, folder, scorer = ledger.workshop, exits.parent, logits_scorer_for(ledger.task, model)
     try:
-        calibrated = shop.calibrate(exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer)
+        calibrated, threshold = shop.calibrate(exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer)
+        if threshold in found:
+            return None
+        found.append(threshold)
         exported = shop.export(calibrated, folder / f"leaves-early{ending}", to=WITH_EXITS)
-    except AlbertPlusError as error:
+    except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return None
     target = Target("candidate", exported, WITH_EXITS)
     paces = shop.paces(target, folder / f"exit-paces{ending}", baseline=ledger.clock.target)
     words = f"{words}, leaves early" + (f" for {max_drop:g}" if ending else "")
     return ledger.keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, paces=paces)
+
+
+def _least(ledger: Ledger) -> float:
+    """What leaving early may lose where nothing else is said: a tenth of a point, and of an error a tenth of what may be lost."""
+    return (ledger.budget.max_drop or 0.0) / 10 if ledger.task.is_scored_by_error else LEAST_DROP
+
+
+def _rounded(ledger: Ledger, left: float) -> float:
+    """Tenths of points; an error has a unit of its own."""
+    return float(f"{left:.2g}") if ledger.task.is_scored_by_error else round(left, 1)

@@ -12,7 +12,6 @@ from .clock import Clock
 from .paces import Paces
 from .pick import Judge, Loss, Measured, affords, answers_of, is_within, points_text, score_of
 from .settings import Budget
-from .shapes import Slimmed
 from .time_left import TimeLeft
 from .tried import Tried
 from .workshop import Workshop
@@ -84,22 +83,30 @@ class Ledger:
         )
         return tried
 
-    def stop(self, shape: Slimmed, *, score: float, why: str) -> None:
-        """Notes a shape that is not gone on with."""
-        if shape.name not in self.names():
-            self.tried.append(Tried(shape.name, shape.in_words(), score, why=why))
+    def stop(self, name: str, words: str, *, score: float | None, why: str) -> None:
+        """Notes a candidate that is not gone on with.
+
+        Args:
+            score: after its first passes; None where it has none.
+        """
+        if name not in self.names():
+            self.tried.append(Tried(name, words, score, why=why))
+
+    def worth(self, score: float) -> float:
+        """A score, its sign turned where less is better."""
+        return -score if self.task.is_scored_by_error else score
 
     def holds(self, name: str) -> bool:
         """Whether a finished candidate loses no more than it may, with confidence."""
         return is_within(self.losses[name], self.budget)
 
     def best(self) -> float | None:
-        """The speedup of the fastest that holds; where speed is given and not sought, the least that is lost, its sign turned."""
+        """The speedup of the fastest that keeps within the budget; where speed is given and not sought, the least that is lost, its sign
+        turned."""
+        afforded = [each for each in self.finished if affords(each, self.budget)]
         if self.budget.seeks_speed:
-            return max((each.speedup for each in self.finished if self.holds(each.name)), default=None)
-        return max(
-            (-self.losses[each.name].points for each in self.finished if affords(each, self.budget)), default=None
-        )
+            return max((each.speedup for each in afforded if self.holds(each.name)), default=None)
+        return max((-self.losses[each.name].rank for each in afforded), default=None)
 
     def shapes(self) -> list[Measured]:
         """The shapes that learned all that they are given, without exits, the fastest first."""

@@ -1,6 +1,7 @@
 """The choice among candidates, on rows that judge them: what each loses with confidence, and what the choice itself is worth on rows that it
 was not made on."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,11 +45,17 @@ class Loss:
 
     Attributes:
         points: of the two scores, above zero where the candidate is worse.
-        at_most: what it loses with the confidence that was asked for; None where it is undefined.
+            NaN where either is undefined.
+        at_most: what it loses with the confidence that was asked for; None where a draw leaves that undefined.
     """
 
     points: float
     at_most: float | None
+
+    @property
+    def rank(self) -> float:
+        """What candidates are ordered by, the least first; what is undefined comes last."""
+        return self.points if math.isfinite(self.points) else math.inf
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Pick:
         name: of the candidate; None where none keeps within the budget.
         confidence: with which it does, on the rows that chose it.
         expected_loss: points that picks of this rule lose on rows that did not choose them; too few rows for folds say what it lost on them
-            all; None without a pick.
+            all; None without a pick, or where it is undefined.
         losses: name -> what each candidate loses.
     """
 
@@ -88,9 +95,8 @@ class Judge:
         ours, theirs = (_of_rows(each, rows) for each in (answers, self.teacher))
         found = drawn_differences(ours, theirs, self.task, seed=self.seed)
         sign = 1 if self.task.is_scored_by_error else -1
-        if found is None:
-            return Loss(numpy.nan, None)
-        return Loss(sign * found.points, float(numpy.quantile(sign * found.draws, confidence)))
+        at_most = float(numpy.quantile(sign * found.draws, confidence)) if numpy.isfinite(found.draws).all() else None
+        return Loss(sign * found.points, at_most)
 
     def choose(self, candidates: Sequence[Measured], budget: Budget) -> Pick:
         """The pick, at the mildest confidence whose picks hold the budget on folds that they were not made on.
@@ -108,7 +114,7 @@ class Judge:
             if self.folds:
                 expected = self._expected_loss(affordable, budget, confidence=confidence)
             if budget.max_drop is None or expected <= budget.max_drop:
-                return Pick(chosen.name, confidence, round(expected, 4), losses)
+                return Pick(chosen.name, confidence, round(expected, 4) if math.isfinite(expected) else None, losses)
         return Pick(None, CONFIDENCE, None, losses)
 
     def _chosen(
@@ -117,7 +123,7 @@ class Judge:
         """The fastest that loses no more than it may; without such a limit the one that loses least."""
         losses = {each.name: self.loss(each.answers, confidence=confidence, rows=rows) for each in candidates}
         if not budget.seeks_speed:
-            return min(candidates, key=lambda each: (losses[each.name].points, -each.speedup), default=None)
+            return min(candidates, key=lambda each: (losses[each.name].rank, -each.speedup), default=None)
         holding = [each for each in candidates if is_within(losses[each.name], budget)]
         return max(holding, key=lambda each: each.speedup, default=None)
 
@@ -137,6 +143,8 @@ class Judge:
 
 def points_text(points: float, *, decimals: int = 1) -> str:
     """Points as they are read, without a sign before zero."""
+    if not math.isfinite(points):
+        return "undefined"
     return f"{round(points, decimals) + 0.0:.{decimals}f}"
 
 
@@ -147,11 +155,17 @@ def is_within(loss: Loss, budget: Budget) -> bool:
 
 def affords(candidate: Measured, budget: Budget) -> bool:
     """Whether a candidate is as fast and as small as is asked."""
-    return (
-        (budget.min_speedup is None or candidate.speedup >= budget.min_speedup)
-        and (budget.max_latency_ms is None or candidate.latency_ms <= budget.max_latency_ms)
-        and (budget.max_bytes is None or candidate.file_bytes <= budget.max_bytes)
-    )
+    return share_of_asked(candidate, budget) >= 1
+
+
+def share_of_asked(candidate: Measured, budget: Budget) -> float:
+    """How fast and small a candidate is over how fast and small it is to be, by what it lacks most."""
+    shares = [
+        1.0 if budget.min_speedup is None else candidate.speedup / budget.min_speedup,
+        1.0 if budget.max_latency_ms is None else budget.max_latency_ms / candidate.latency_ms,
+        1.0 if budget.max_bytes is None else budget.max_bytes / candidate.file_bytes,
+    ]
+    return min(shares)
 
 
 def _parts(sample: Sample) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:

@@ -134,7 +134,9 @@ class CompressSettings:
             "Where rows are few and no --unlabelled is given, candidates also learn what the teacher says of copies of them with other words."
         ),
     ] = True
-    exits: Annotated[bool, Option("Also try early exits in the best model without them.")] = True
+    exits: Annotated[
+        bool, Option("Also try early exits, on the teacher and, where they pay there, on every shape that holds.")
+    ] = True
     jobs: Annotated[int, Option("Candidates that learn side by side, each on its share of the cores.")] = 1
     address: Annotated[
         str | None, Option("Ray cluster whose machines have this one's files: the --jobs candidates learn there.")

@@ -34,7 +34,7 @@ from .finalists import finalists_of, nearest
 from .frontier import write_frontier
 from .hunt import Hunt
 from .made_up_texts import ENOUGH, make_up_texts
-from .narrow_embeddings import bytes_of
+from .narrow_embeddings import fits
 from .pick import Pick
 from .set_aside import set_aside
 from .settings import CompressSettings
@@ -216,23 +216,22 @@ def _fits(whole: Path, max_bytes: float | None) -> bool:
     """Whether a model with all of its vocabulary is small enough in int8."""
     config = load_config(whole, option="TEACHER")
     shape = Slimmed(config.num_hidden_layers, 1.0)
-    return max_bytes is None or bytes_of(shape, config, width=None) <= max_bytes
+    return max_bytes is None or fits(shape, config, max_bytes=max_bytes, width=None)
 
 
 def _conclude(hunt: Hunt, *, out: Path) -> Compressed:
-    """Chooses and exports the pick, measures the finalists in turns unless somebody waits for an end, and writes the report."""
+    """Chooses and exports the pick and writes the report, then measures the finalists in turns, unless somebody waits for an end, and writes
+    both again with what came of that. A measuring that is stopped leaves the first."""
     pick = hunt.judge.choose(hunt.finished, hunt.budget)
     finalists = finalists_of(hunt, pick)
     chosen = next((each for each in finalists if each.name == pick.name), None)
     table, folder = None, out / "finals" / _digest([f"{each.name} {each.runtime}" for each in finalists])
+    directory = _place(chosen, out / PICK)
+    write_frontier(hunt, pick, out=out, report=None)
     if not hunt.is_stopped:
         table = _measure(hunt, finalists, folder)
-    directory = None
-    if chosen is not None and chosen.directory is not None:
-        directory = _place(chosen.directory, out / PICK)
-    else:
-        discard(out / PICK)
-    write_frontier(hunt, pick, out=out, report=None if table is None else folder / "report")
+        directory = _place(chosen, out / PICK)  # with its card
+        write_frontier(hunt, pick, out=out, report=folder / "report")
     return Compressed(pick, directory, None if chosen is None else chosen.runtime, table, hunt)
 
 
@@ -270,11 +269,14 @@ def _digest(names: list[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
 
 
-def _place(source: Path, output: Path) -> Path:
-    """The pick under a name that stays; what stood there of an earlier run makes room."""
+def _place(chosen: Tried | None, output: Path) -> Path | None:
+    """The pick under a name that stays; what stood there of an earlier run makes room, also where there is no pick."""
+    if chosen is None or chosen.directory is None:
+        discard(output)
+        return None
     temporary = output.with_name(f".{output.name}.new")
     discard(temporary)
-    shutil.copytree(source, temporary)
+    shutil.copytree(chosen.directory, temporary)
     discard(output)
     temporary.rename(output)
     return output

@@ -62,6 +62,7 @@ class StudyLog:
         self.proposed: Any = None
         self.earlier: list[TriedProposal] = []
         self.of_others: list[Slimmed] = []
+        self._fail_waiting()
         for trial in self.study.get_trials(deepcopy=False):
             self._take_up(trial)
         self.known = {
@@ -69,6 +70,12 @@ class StudyLog:
             for trial in self.study.get_trials(deepcopy=False)
             if "name" in trial.user_attrs and trial.state.is_finished() and trial.state != optuna.trial.TrialState.FAIL
         }
+
+    def _fail_waiting(self) -> None:
+        """A search that was killed between putting a shape in the queue and taking it out left it there: the plan begins it again."""
+        states = self.optuna.trial.TrialState
+        for _ in self.study.get_trials(deepcopy=False, states=(states.WAITING,)):
+            self.study.tell(self.study.ask().number, state=states.FAIL)
 
     def _take_up(self, trial: Any) -> None:
         """Notes what was proposed before, and goes on with a proposal in whose midst a search was killed. What else was in its midst is of the
@@ -113,7 +120,7 @@ class StudyLog:
         trial.set_user_attr("asked", self.asked)
         self.open[shape.name] = trial
 
-    def stop(self, shape: Slimmed, *, score: float, why: str) -> None:
+    def stop(self, shape: Slimmed, *, score: float | None, why: str) -> None:
         """A shape that is not gone on with."""
         self._end(shape, self._prune, score_of_begun=score, why=why)
 

@@ -26,14 +26,14 @@ class Tried:
         name: of its directory.
         words: its shape.
         directory, runtime: what runs it; None where it was stopped.
-        score: by the task's first metric; of one that was stopped after its first passes.
+        score: by the task's first metric; of one that was stopped after its first passes, None where it has none.
         why: it was stopped; None where it was finished.
         measured: None where it was stopped.
     """
 
     name: str
     words: str
-    score: float
+    score: float | None
     directory: Path | None = None
     runtime: str | None = None
     why: str | None = None

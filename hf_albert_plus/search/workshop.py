@@ -2,10 +2,13 @@
 stopped goes on where it was, and every candidate can be made again by its commands."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from hf_albert_plus.eval.measured_documents import Scores, read_scores
 from hf_albert_plus.eval.scoring import SCORES, score
@@ -26,6 +29,7 @@ from .ctrl_c import CtrlC
 from .divergence import measure_divergence
 from .paces import Paces, measure_paces
 from .set_aside import DividedRows
+from .setbacks import SETBACKS
 from .settings import CompressSettings
 from .shapes import Slimmed
 from .side_by_side import run_side_by_side
@@ -41,6 +45,10 @@ _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 _RANKED_BY, _RANKED_FOR_TIMES = 512, 32
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
 _EXITS_EPOCHS, _EXITS_EXAMPLES, _EXITS_RATE = 2.0, 40_000, 1e-3
+
+
+# When texts leave, and after which layers they may.
+Threshold = tuple[float, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Workshop:
         saved_s: seconds that stages took less, together, as they ran side by side.
         taught: name -> shape and directory of each candidate that was finished.
         students: name -> directory of each student that was given and has learned the task.
+        answers: of models of the rows set aside, by directory, so that the teacher is asked once.
         ctrl_c: is obeyed after every stage.
     """
 
@@ -78,6 +87,7 @@ class Workshop:
     saved_s: list[float] = field(default_factory=list)
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
     students: dict[str, Path] = field(default_factory=dict)
+    answers: dict[Path, torch.Tensor] = field(default_factory=dict)
     ctrl_c: CtrlC = field(default_factory=CtrlC)
 
     @property
@@ -145,7 +155,8 @@ class Workshop:
         began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(self.records)
         took = run_side_by_side(work, items, jobs=jobs, address=address)
         for item in items:
-            work(item)
+            with suppress(*SETBACKS):  # it is told of when its turn comes
+                work(item)
         made = sum(record.seconds for record in self.records[before:] if record.finished >= began)
         self.saved_s.append(max(0.0, made - took))
 
@@ -218,7 +229,7 @@ class Workshop:
 
     def calibrate(
         self, exits: Path, output: Path, *, max_drop: float, scorer: Callable[[Any, list[Any]], float]
-    ) -> Path:
+    ) -> tuple[Path, Threshold]:
         """A candidate whose texts leave early, by a threshold of the rows that are set aside.
 
         Args:
@@ -227,17 +238,11 @@ class Workshop:
         settings = CalibrateSettings(max_drop=max_drop, max_length=self.settings.max_length, seed=self.settings.seed)
         if self.task.is_regression:
             settings = replace(settings, criterion="patience")
-        self._done(
-            calibrate_exits(
-                exits,
-                data=str(self.rows.data),
-                task=self.rows.task,
-                output=output,
-                settings=settings,
-                score=scorer,
-            )
+        record = calibrate_exits(
+            exits, data=str(self.rows.data), task=self.rows.task, output=output, settings=settings, score=scorer
         )
-        return output
+        self._done(record)
+        return output, (record.result["threshold"], tuple(record.result["layers"]))
 
     def export(self, trained: Path, output: Path, *, to: str = RUNTIME) -> Path:
         self._done(export(trained, to=[to], output=output))
@@ -245,7 +250,7 @@ class Workshop:
 
     def score(self, target: Target, output: Path) -> Scores:
         """What a target says of the rows that judge, and its scores."""
-        settings = EvalSettings(max_length=self.settings.max_length)
+        settings = EvalSettings(max_length=self.settings.max_length, every_split=False)
         self._done(
             score([target], data=self.data, task=self.task, output=output, settings=settings, threads=self.threads)
         )
@@ -256,6 +261,7 @@ class Workshop:
         divergence, record = measure_divergence(
             candidate,
             self.guide,
+            answered=self.answers,
             rows=self.rows,
             output=output,
             max_length=self.settings.max_length,

@@ -1,5 +1,7 @@
 """A run that searches for the students of two tasks: each has a shape of its own, and rows of its own in the table."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from hf_albert_plus.cli import pipeline
@@ -17,10 +19,10 @@ def two_shapes(monkeypatch):
 
     def search(teacher, *, task, out, **given):
         convert(teacher, output=out / "found", overrides={"num_hidden_layers": DEPTHS[task.name]}, initialise="first")
-        return task.name, out / "found"
+        return SimpleNamespace(is_stopped=False, name=task.name, directory=out / "found")
 
-    def picked(found):
-        name, directory = found
+    def picked(hunt):
+        name, directory = hunt.name, hunt.directory
         tried = Tried(name=name, words=f"{DEPTHS[name]} layers", directory=directory, runtime="onnx-int8", score=0.0)
         return PickedStudent(tried, directory, holds=name == "sst2")
 
@@ -47,3 +49,12 @@ def test_students_of_several_shapes_have_rows_of_their_own(encoder_dir, data_dir
         assert "sequences of up to 16 tokens in training" in card
     said = capsys.readouterr().err
     assert said.count("the nearest: nothing is shown to lose at most 1 points") == 1
+
+
+def test_a_run_that_is_stopped_in_a_search_makes_nothing_of_what_it_had(encoder_dir, data_dir, tmp_path, monkeypatch):
+    """The same command may find something else, which could not be exported to the same place."""
+    monkeypatch.setattr(pipeline, "search", lambda *given, **named: SimpleNamespace(is_stopped=True))
+    settings = RunSettings(teacher_epochs=0.1, max_length=16, precision="fp32")
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run_pipeline(str(encoder_dir), data=str(data_dir), tasks=["sst2"], out=tmp_path, settings=settings)
+    assert not (tmp_path / "models").exists()

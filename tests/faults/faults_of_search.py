@@ -6,15 +6,15 @@ SEARCH: tuple[Fault, ...] = (
     Fault(
         "exits-everywhere",
         "Shapes have exits although the teacher gained nothing by them.",
-        "speeds[name] >= _WORTH_IT * speeds[TEACHER]",
-        "speeds[name] >= 0 * speeds[TEACHER]",
+        "return gain_on_teacher(ledger) >= _WORTH_IT",
+        "return gain_on_teacher(ledger) >= 0",
         ("test_exits_that_gain_nothing_on_the_teacher_are_not_tried_on_its_shapes",),
     ),
     Fault(
         "exits-with-the-whole-budget",
         "The exits of a shape may lose the whole budget, whatever the shape has lost.",
-        "left = round(left - max(0.0, ledger.losses[name].points), 1)",
-        "left = round(left, 1)",
+        "left = _rounded(ledger, left - max(0.0, ledger.losses[name].rank))",
+        "left = _rounded(ledger, left)",
         ("test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left",),
     ),
     Fault(

@@ -44,7 +44,8 @@ def test_of_models_on_the_rows_set_aside(teachers, data_dir, tmp_path):
     other.save_pretrained(tmp_path / "other")
     tokenizer = AutoTokenizer.from_pretrained(teachers / "sst2")
     tokenizer.save_pretrained(tmp_path / "other")
-    given = {"rows": rows, "max_length": 32, "precision": "fp32"}
+    answered = {}
+    given = {"rows": rows, "max_length": 32, "precision": "fp32", "answered": answered}
     found, _ = measure_divergence(tmp_path / "other", teachers / "sst2", **given, output=tmp_path / "a")
     texts = load_split(str(rows.data), rows.task, "validation")["sentence"][:]
     said = []
@@ -54,5 +55,6 @@ def test_of_models_on_the_rows_set_aside(teachers, data_dir, tmp_path):
             said.append(torch.cat([model(**tokenizer(text, truncation=True, max_length=32, return_tensors="pt")).logits for text in texts]))  # fmt: skip
     expected = rel_entr(softmax(said[1].numpy(), -1), softmax(said[0].numpy(), -1)).sum(-1).mean()
     assert found == pytest.approx(expected, rel=1e-3)
+    assert set(answered) == {teachers / "sst2"}  # asked once, whatever is compared with it
     itself, _ = measure_divergence(teachers / "sst2", teachers / "sst2", **given, output=tmp_path / "b")
     assert itself == pytest.approx(0, abs=1e-6)

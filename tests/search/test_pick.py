@@ -57,6 +57,30 @@ def test_an_error_is_lost_when_it_grows():
     assert loss.at_most == pytest.approx(0.3)
 
 
+def test_what_is_undefined_in_a_draw_has_a_loss_without_a_bound():
+    """A draw of numbers of which one alone differs may have none that does: their correlation is undefined, that of all rows is not."""
+    labels = numpy.array([1.0] * 29 + [4.0])
+    teacher = Sample((labels + numpy.linspace(0, 0.1, 30))[None], labels)
+    student = Sample((labels + numpy.linspace(0.5, 0, 30))[None], labels)
+    judge = Judge(get_task("stsb"), teacher, seed=0)
+    loss = judge.loss(student)
+    assert loss.points > 0
+    assert loss.at_most is None
+    constant = candidate("constant", Sample(numpy.ones((1, 30)), labels), speedup=9)
+    assert not numpy.isfinite(judge.loss(constant.answers).points)
+    budget = Budget(min_speedup=1)
+    assert judge.choose([constant, candidate("student", student, speedup=2)], budget).name == "student"
+    assert judge.choose([constant], Budget(max_drop=1.0)).name is None
+
+
+def test_a_bound_of_nothing_is_the_surest():
+    teacher, worse = (answers(LABELS, right=right, seed=1) for right in (0.95, 0.9))
+    found = [candidate("same", teacher, speedup=4), candidate("worse", worse, speedup=5)]
+    budget = Budget(max_drop=1.0, min_speedup=9)
+    hunt = SimpleNamespace(budget=budget, tried=[Tried(each.name, "", 0.0, measured=each) for each in found])
+    assert nearest(hunt, Judge(TASK, teacher, seed=0).choose(found, budget))[0].name == "same"
+
+
 def test_rows_too_few_for_folds_expect_what_is_lost_on_them():
     labels = numpy.array([0, 1] * 4)
     judge = Judge(TASK, Sample(labels[None], labels), seed=0)

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import numpy
 import pytest
 
+from hf_albert_plus.errors import ParityError
 from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.search.ctrl_c import CtrlC
 from hf_albert_plus.search.frontier import notes
 from hf_albert_plus.search.hunt import Hunt
+from hf_albert_plus.search.narrow_embeddings import bytes_of
 from hf_albert_plus.search.paces import Paces
 from hf_albert_plus.search.pick import affords
 from hf_albert_plus.search.settings import CompressSettings
@@ -24,7 +26,8 @@ INT8, EXITS = 5.0, 1.5
 TRAINED, MADE = 400.0, 10.0
 CONFIG = SimpleNamespace(
     num_hidden_layers=LAYERS, num_attention_heads=12, attention_heads=[12] * LAYERS, intermediate_sizes=[1536] * LAYERS,
-    attention_map=range(LAYERS), ffn_map=range(LAYERS),
+    attention_map=range(LAYERS), ffn_map=range(LAYERS), hidden_size=384, embedding_size=384, vocab_size=30_000, max_position_embeddings=512,
+    block_attention_heads=None, block_intermediate_sizes=None, bottleneck_size=None, layer_rank=None, num_feedforward_networks=1,
 )  # fmt: skip
 
 
@@ -42,6 +45,8 @@ class PlantedShop:
         default_factory=dict
     )  # name -> points after all passes; others lose a hundred points of their time
     exits_gain: float = EXITS
+    alone: float = 1.0  # the power of a speedup in batches that is the speedup of one text at a time
+    broken: str = ""  # in the names of what cannot be exported
     done: dict = field(default_factory=dict)  # what was made, in whichever run: directory -> record
 
     def __post_init__(self):
@@ -84,12 +89,14 @@ class PlantedShop:
         return self.students[name]
 
     def learn_exits(self, model, output):
-        return self.made("distill", output, MADE, epochs=1.0)
+        return self.made("distill", output, MADE, epochs=1.0, phases=["exits"])
 
     def calibrate(self, exits, output, *, max_drop, scorer):
-        return self.made("calibrate", output)
+        return self.made("calibrate", output), (max_drop, (1,))
 
     def export(self, trained, output, *, to=None):
+        if self.broken and self.broken in output.parent.name and "shapes" not in output.parts:
+            raise ParityError([], what="it", rule="says something else", repair="none")
         return self.made("export", output)
 
     def divergence(self, candidate, output):
@@ -112,24 +119,33 @@ class PlantedShop:
     def paces(self, target, output, *, baseline):
         self.made("paces", output)
         if baseline.name == "torch":
-            return Paces(1.0, INT8, 1.0, INT8, 100)
-        ratio = 1 / relative_time(self.shapes.get(output.parent.name, Slimmed(LAYERS, 1.0)))
+            return Paces(1.0, INT8, 1.0, INT8, round(self.bytes_of(self.shapes["teacher"])))
+        ratio = 1 / relative_time(self.shapes[output.parent.name])
         if output.name.startswith("exit-paces"):
             ratio *= self.exits_gain
-        return Paces(1 / ratio, ratio, 1 / ratio, ratio, 100)
+        alone = ratio**self.alone
+        file_bytes = round(self.bytes_of(self.shapes[output.parent.name]))
+        return Paces(
+            alone_ms=1 / alone, alone_ratio=alone, batches_ms=1 / ratio, batches_ratio=ratio, file_bytes=file_bytes
+        )
+
+    def bytes_of(self, shape):
+        return 1.02 * bytes_of(shape, CONFIG, width=shape.embedding_size)
 
 
 @pytest.fixture
 def hunt(tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.search.ledger.load_config", lambda *given, **named: CONFIG)
     monkeypatch.setattr("hf_albert_plus.search.leaving_early.logits_scorer_for", lambda *given: None)
-    for module in ("ledger", "hunt"):
+    for module in ("ledger", "learning"):
         monkeypatch.setattr(f"hf_albert_plus.search.{module}.answers_of", lambda scores, task: scores.answers)
+    for module in ("ledger", "learning", "hunt"):
         monkeypatch.setattr(f"hf_albert_plus.search.{module}.score_of", lambda scores, metric: scores.score)
 
-    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, **asked):
+    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, alone=1.0, broken="", **asked):
         settings = CompressSettings(**asked)
-        shop = PlantedShop(tmp_path / "trials", settings, lost or {}, exits_gain, {} if done is None else done)
+        made = {} if done is None else done
+        shop = PlantedShop(tmp_path / "trials", settings, lost or {}, exits_gain, alone, broken, made)
         teacher = shop.score(SimpleNamespace(directory=shop.out / "teacher" / "torch"), tmp_path / "teacher-scores")
         found = Hunt(shop, settings.budget, time_budget, teacher)
         found.run()
@@ -233,6 +249,10 @@ def test_a_student_that_is_given_is_a_candidate_and_nothing_is_cut_from_it(hunt)
         {"min_speedup": 20.0},
         {"max_latency": 0.1, "traffic": "alone"},
         {"max_drop": 1.0, "min_speedup": 30.0},
+        {"max_drop": 100.0, "min_speedup": 45.0, "exits": False},
+        {"max_size": 20e6},
+        {"max_size": 8e6},
+        {"max_drop": 1.0, "max_size": 12e6},
         {"max_drop": 0.0},
         {"max_drop": 100.0},
     ],
@@ -249,3 +269,41 @@ def test_every_kind_of_budget_ends_with_the_best_that_is_afforded(asked, hunt):
         assert chosen.speedup == max(each.speedup for each in others if found.holds(each.name))
     else:
         assert found.losses[pick].points == min(found.losses[each.name].points for each in others)
+
+
+@pytest.mark.parametrize("asked", [{"max_latency": 0.3}, {"max_latency": 0.3, "max_size": 12e6}])
+def test_a_shape_that_comes_out_slower_than_is_asked_is_followed_by_smaller_ones(asked, hunt):
+    """One text at a time gains less than a batch does, which is what times are predicted of."""
+    found = hunt(alone=0.7, exits=False, **asked)
+    (chosen,) = (each for each in found.finished if each.name == picked(found))
+    assert chosen.latency_ms <= 0.3
+    assert chosen.latency_ms > 0.2
+
+
+def test_shared_layers_of_any_number_may_come_nearest(hunt):
+    """Five of them, which are none of the depths that other shapes are compared at."""
+    shapes = {f"layers{layers}-width100-e{width}-shared16": 0.0 for layers in (3, 4, 5, 6) for width in (64, 128, 256)}
+    found = hunt(max_size=8e6, lost=shapes, exits=False)
+    assert picked(found) == "layers5-width100-e128-shared16"
+    assert "proposal" in found.ended or "nothing new" in found.ended
+
+
+def test_what_cannot_be_exported_is_left_and_the_search_goes_on(hunt):
+    whole = hunt(max_drop=1.0, exits=False)
+    broken = max((each for each in whole.finished if whole.holds(each.name)), key=lambda each: each.speedup).name
+    found = hunt(max_drop=1.0, exits=False, broken=broken)
+    (left,) = (each for each in found.tried if each.name == broken)
+    assert left.measured is None
+    assert "says something else" in left.why
+    assert broken not in found.workshop.taught
+    assert picked(found) not in (None, "teacher", broken)
+    # Where nothing can be, the teacher is what there is.
+    assert [each.name for each in hunt(max_drop=1.0, broken="layers").finished][:1] == ["teacher"]
+
+
+def test_where_whole_layers_are_too_slow_fewer_are_tried(hunt):
+    """The thinnest of six layers is 50 times the teacher's pace."""
+    found = hunt(min_speedup=60.0, exits=False)
+    (chosen,) = (each for each in found.finished if each.name == picked(found))
+    assert chosen.speedup >= 60
+    assert not chosen.name.startswith("layers6")

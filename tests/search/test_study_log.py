@@ -51,3 +51,16 @@ def test_a_search_that_was_killed(tmp_path):
     assert states == ["FAIL", "COMPLETE"]
     assert trials(tmp_path)[1].values == [70.0, 12.0]
     assert trials(tmp_path)[1].user_attrs["lost"] == 4.0
+
+
+def test_a_shape_that_was_left_in_the_queue_is_not_taken_for_another(tmp_path):
+    log = StudyLog(tmp_path, **GIVEN)
+    log.study.enqueue_trial({"layers": 6, "ms": 1.5})  # and killed before it was taken out
+
+    again = StudyLog(tmp_path, **GIVEN)
+    again.begin(Slimmed(3, 0.4), ms=0.4)
+    again.finish(Slimmed(3, 0.4), score=70.0, speedup=12.0, lost=4.0)
+    StudyLog(tmp_path, **GIVEN)
+    left, done = trials(tmp_path)
+    assert [left.state.name, done.state.name] == ["FAIL", "COMPLETE"]
+    assert done.params == {"layers": 3, "ms": pytest.approx(0.4)}

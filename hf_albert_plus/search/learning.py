@@ -1,0 +1,178 @@
+"""Candidates that learn: a quarter of their passes, by which shapes of one speed are compared, then the rest, after which they are measured.
+What cannot be made or exported is noted and left; the search goes on without it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from hf_albert_plus.eval.resampling import Sample
+from hf_albert_plus.eval.targets import Target
+
+from ..records.progress import say
+from .ledger import Ledger
+from .pick import Measured, affords, answers_of, is_within, score_of
+from .setbacks import SETBACKS
+from .shapes import Slimmed
+from .study_log import StudyLog
+from .tried import BEGUN, Tried, name_of_student
+from .workshop import RUNTIME
+
+# The directories of a candidate's export and paces, by that of what was exported.
+_MODEL = {"taught": "model", "begun": "begun-model"}
+_PACES = {"taught": "paces", "begun": "begun-paces"}
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A shape after its first passes.
+
+    Attributes:
+        score: by the task's first metric.
+        answers: in torch.
+        ms: that a text is predicted to take.
+    """
+
+    shape: Slimmed
+    score: float
+    answers: Sample
+    ms: float
+
+
+@dataclass
+class Learning(Ledger):
+    """The candidates of one search, and how they learn.
+
+    Attributes:
+        begun: the shapes that learned for their first passes.
+        gains: what the others of their passes gave to those that went on, the higher the better.
+        log: Optuna's study; the search opens it before the first shape learns.
+    """
+
+    begun: dict[str, Begun] = field(default_factory=dict)
+    gains: list[float] = field(default_factory=list)
+    log: StudyLog = field(init=False)
+
+    def teach_students(self) -> None:
+        """The students that were given, as candidates of their own."""
+        for student in self.workshop.settings.student:
+            self.time.afford(self.time.learning_s(1))
+            name, words = name_of_student(student), f"the student {Path(student).name}"
+            with self._or_left(name, words):
+                self._measure(name, words, self.workshop.teach(name, student), shape=None)
+
+    def take_up(self) -> list[Measured]:
+        """Shapes that a search for another budget taught in this folder: they cost no time of this one's."""
+        shop = self.workshop
+        began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(shop.records)
+        for shape in self.log.of_others:
+            if shape.base is None or shape.base in shop.taught:
+                begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
+                if begun is not None:
+                    self._learn_all(begun)
+                shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
+                before = len(shop.records)
+        names = {shape.name for shape in self.log.of_others}
+        return [each for each in self.finished if each.name in names]
+
+    def begin(self, shape: Slimmed, *, ms: float) -> Begun | None:
+        """A shape after its first passes, if there is time for them; None where it cannot be made."""
+        self.time.afford(self.time.learning_s(0.25))
+        return self._learn_first(shape, ms=ms)
+
+    def divergence(self, begun: Begun) -> float:
+        """How far a shape is from the teacher after its first passes."""
+        folder = self.workshop.out / begun.shape.name
+        divergence = self.workshop.divergence(folder / "begun", folder / "begun-divergence")
+        say(f"  {begun.shape.in_words()}: {divergence:.4g} away from the teacher's answers")
+        return divergence
+
+    def leave(self, begun: Begun, *, why: str) -> None:
+        """Notes a shape that is not gone on with."""
+        self.log.stop(begun.shape, score=begun.score, why=why)
+        self.stop(begun.shape.name, begun.shape.in_words(), score=begun.score, why=why)
+
+    def finish(self, begun: Begun) -> None:
+        """Has a shape learn the rest, if there is time for it, and measures it."""
+        if begun.shape.name not in {each.name for each in self.finished}:
+            self.time.afford(self.time.learning_s(0.75) + self.time.measuring_s())
+            self._learn_all(begun)
+
+    def measure_begun(self) -> None:
+        """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:
+        the time has ended before they could learn the rest. The fastest first, until one holds."""
+        for begun in sorted(self.begun.values(), key=lambda each: each.ms):
+            shape = begun.shape
+            if shape.name in self.names() or not self._is_of_use(begun):
+                continue
+            self.time.afford(self.time.measuring_s())
+            name, words = f"{shape.name}{BEGUN}", f"{shape.in_words()}, a quarter of its passes"
+            learned = self.workshop.begin(shape)
+            self.workshop.taught[name] = (shape, learned)
+            with self._or_left(name, words):
+                tried = self._measure(name, words, learned, shape=shape)
+                if self.keeps_within(tried.measured):
+                    return
+
+    def _learn_first(self, shape: Slimmed, *, ms: float) -> Begun | None:
+        self.log.begin(shape, ms=ms)
+        with self._or_left(shape.name, shape.in_words(), logged=shape):
+            learned = self.workshop.begin(shape)
+            folder = self.workshop.out / shape.name
+            scores = self.workshop.score(Target("begun", learned, "torch"), folder / "begun-scores")
+            score = score_of(scores, self.task.metrics[0])
+            say(f"  {shape.in_words()}: {score:.1f} after a quarter of its passes")
+            self.begun[shape.name] = Begun(shape, score, answers_of(scores, self.task), ms)
+            return self.begun[shape.name]
+        return None
+
+    def _learn_all(self, begun: Begun) -> None:
+        shape = begun.shape
+        with self._or_left(shape.name, shape.in_words(), logged=shape):
+            tried = self._measure(shape.name, shape.in_words(), self.workshop.finish(shape), shape=shape)
+            self.gains.append(self.worth(tried.score) - self.worth(begun.score))
+            assert tried.measured is not None
+            lost, worth = self.losses[tried.name].points, self.worth(tried.score)
+            self.log.finish(shape, score=worth, speedup=tried.measured.speedup, lost=lost)
+
+    @contextmanager
+    def _or_left(self, name: str, words: str, *, logged: Slimmed | None = None) -> Iterator[None]:
+        """Notes a candidate that a setback ends, in Optuna's study too where it is a shape of it."""
+        try:
+            yield
+        except SETBACKS as error:
+            say(f"  {words}: {error}")
+            self.workshop.taught.pop(name, None)
+            self.workshop.students.pop(name, None)
+            self.stop(name, words, score=None, why=str(error))
+            if logged is not None:
+                self.log.stop(logged, score=None, why=str(error))
+
+    def _measure(self, name: str, words: str, trained: Path, *, shape: Slimmed | None) -> Tried:
+        """Exports, times and scores what has learned.
+
+        Args:
+            shape: None for what was not cut from the teacher.
+        """
+        folder = trained.parent
+        model = self.workshop.export(trained, folder / _MODEL[trained.name])
+        paces = self.workshop.paces(
+            Target("candidate", model, RUNTIME), folder / _PACES[trained.name], baseline=self.clock.target
+        )
+        # Thin products of shared blocks are no work of the kinds that times are predicted from.
+        if shape is not None and shape.rank is None:
+            self.clock.learn(shape, paces)
+        return self.keep(name, words, model, RUNTIME, paces=paces)
+
+    def _is_of_use(self, begun: Begun) -> bool:
+        best, lost = self.best(), self.judge.loss(begun.answers)
+        if not self.budget.seeks_speed:
+            return best is None or -lost.rank > best
+        return is_within(lost, self.budget) and (best is None or begun.ms < self.clock.ms_of(best))
+
+    def keeps_within(self, measured: Measured | None) -> bool:
+        """Whether a finished candidate keeps within all that is asked; never where the least loss is sought, which has no end."""
+        if measured is None or not self.budget.seeks_speed:
+            return False
+        return self.holds(measured.name) and affords(measured, self.budget)
