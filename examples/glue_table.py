@@ -1,13 +1,19 @@
 """Joins the scores and timings that glue-table.sh left into the tables of a page: scores over all tasks, and costs on each.
 
-python examples/glue_table.py OUT sst2 mrpc stsb
+    python examples/glue_table.py OUT sst2 mrpc stsb > table.md
+
+OUT/table.json has what the first table says over several tasks, and OUT/frontier.svg draws it.
 """
 
+import json
 import math
 import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hf_albert_plus.eval.measured_documents import read_latency, read_scores
+from hf_albert_plus.eval.reporting.plots import COLOURS, Figure, as_svg, log_axis, undominated
 from hf_albert_plus.eval.reporting.presentation import metric_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table, build_table
 
@@ -15,13 +21,39 @@ from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table, build_
 MAIN = ("sst2", "mrpc", "stsb")
 
 
+@dataclass(frozen=True)
+class Summary:
+    """A row over several tasks; None where one of them was not measured.
+
+    Attributes:
+        mean: of the tasks' first metrics, in points; MNLI's halves count half each.
+        share: of the baseline's mean, in percent.
+        file_mb: the mean of its files.
+        smaller: how many times the baseline's file.
+        speedup: of whole passes, the geometric mean over the tasks; engine and model are its two factors.
+    """
+
+    label: str
+    mean: float | None
+    share: float | None
+    file_mb: float | None
+    smaller: float | None
+    speedup: float | None
+    engine: float | None
+    model: float | None
+
+
 def main(out: Path, tasks: list[str]) -> None:
-    """Prints Markdown."""
+    """Prints Markdown, and writes the summary and its plot."""
     tables = {task: table_of(out, task) for task in tasks}
     main_tasks = [task for task in MAIN if task in tables] or tasks
-    print_scores(tables, main_tasks)
+    summaries = summarised(tables, main_tasks)
+    print_scores(tables, summaries, main_tasks)
     for task, table in tables.items():
         print_costs(task, table)
+    content = {"tasks": main_tasks, "rows": [asdict(each) for each in summaries]}
+    (out / "table.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    (out / "frontier.svg").write_text(frontier_svg(summaries), encoding="utf-8")
 
 
 def table_of(out: Path, task: str) -> Table:
@@ -39,50 +71,105 @@ def row_of(table: Table, label: str) -> Row | None:
     return next((row for row in table.rows if row.label == label), None)
 
 
-def offline(row: Row | None) -> float | None:
-    """The speedup of whole passes."""
-    loads = [] if row is None else [load for load in row.timings if load.endswith(" offline")]
-    return row.timings[loads[0]].speedup if row is not None and loads else None
+def summarised(tables: dict[str, Table], tasks: list[str]) -> list[Summary]:
+    baseline = next(iter(tables.values())).baseline
+    base = Summary(baseline, *[None] * 7)
+    found = []
+    for label in [baseline, *(label for label in rows_of(tables) if label != baseline)]:
+        rows = [row_of(tables[task], label) for task in tasks]
+        mean = over(
+            rows,
+            [row and row.mean_score(tables[task].tasks) for row, task in zip(rows, tasks, strict=True)],
+            arithmetic,
+        )
+        size = over(rows, [row and row.sizes.get("file_bytes") for row in rows], arithmetic)
+        splits = [row and row.splits.get(passes_of(row) or "") for row in rows]
+        each = Summary(
+            label,
+            mean,
+            share=None if mean is None or (base.mean or mean) == 0 else 100 * mean / (base.mean or mean),
+            file_mb=None if size is None else size / 1e6,
+            smaller=None if size is None else (base.file_mb or size / 1e6) / (size / 1e6),
+            speedup=over(rows, [row and speedup(row) for row in rows], geometric),
+            engine=over(rows, [split and split.engine for split in splits], geometric),
+            model=over(rows, [split and split.model for split in splits], geometric),
+        )
+        base = base if found else each
+        found.append(each)
+    return found
 
 
-def mean_score(tables: dict[str, Table], label: str, tasks: list[str]) -> float | None:
-    """The mean of the tasks' first metrics, where all were measured; MNLI's halves count half each."""
-    means = []
-    for task in tasks:
-        row = row_of(tables[task], label)
-        mean = None if row is None else row.mean_score(tables[task].tasks)
-        if mean is None:
-            return None
-        means.append(mean)
-    return sum(means) / len(means)
+def over(rows: Iterable[object], values: list[float | None], mean: Callable[[list[float]], float]) -> float | None:
+    """A mean over the tasks; None where any lacks the row or the value."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known and len(known) == len(list(rows)) else None
 
 
-def geometric_speedup(tables: dict[str, Table], label: str, tasks: list[str]) -> float | None:
-    """The geometric mean of the tasks' speedups, where all were measured."""
-    found = [offline(row_of(tables[task], label)) for task in tasks]
-    known = [value for value in found if value is not None]
-    return math.exp(sum(map(math.log, known)) / len(known)) if len(known) == len(tasks) else None
+def arithmetic(values: list[float]) -> float:
+    return sum(values) / len(values)
 
 
-def print_scores(tables: dict[str, Table], tasks: list[str]) -> None:
+def geometric(values: list[float]) -> float:
+    return math.exp(arithmetic([math.log(value) for value in values]))
+
+
+def passes_of(row: Row) -> str | None:
+    """The load of whole passes."""
+    return next((load for load in row.timings if load.endswith(" offline")), None)
+
+
+def speedup(row: Row) -> float | None:
+    load = passes_of(row)
+    return None if load is None else row.timings[load].speedup
+
+
+def print_scores(tables: dict[str, Table], summaries: list[Summary], tasks: list[str]) -> None:
     parts = [(table, part) for table in tables.values() for part in table.tasks]
-    over = ", ".join(tasks)
+    over_tasks = ", ".join(tasks)
     header = [
-        "model", *(f"{part} {table.metrics(part)[0]}" for table, part in parts), f"mean of {over}", "of the teacher's", f"speedup on {over}",
+        "model", *(f"{part} {table.metrics(part)[0]}" for table, part in parts), f"mean of {over_tasks}", "of the teacher's", "MB", "times smaller",
+        f"speedup on {over_tasks}", "of the engine", "of the model",
     ]  # fmt: skip
-    base = mean_score(tables, next(iter(tables.values())).baseline, tasks)
     lines = []
-    for label in rows_of(tables):
-        line = [label]
-        for table, part in parts:
-            row = row_of(table, label)
-            line.append(NOT_MEASURED if row is None else metric_text(row, part, table.metrics(part)[0]))
-        mean, speedup = mean_score(tables, label, tasks), geometric_speedup(tables, label, tasks)
-        line.append(NOT_MEASURED if mean is None else f"{mean:.1f}")
-        line.append(NOT_MEASURED if mean is None or not base else f"{100 * mean / base:.1f} %")
-        line.append(NOT_MEASURED if speedup is None else f"{speedup:.1f}x")
-        lines.append(line)
+    for summary in summaries:
+        rows = [(table, part, row_of(table, summary.label)) for table, part in parts]
+        texts = [
+            NOT_MEASURED if row is None else metric_text(row, part, table.metrics(part)[0]) for table, part, row in rows
+        ]
+        lines.append(
+            [
+                summary.label,
+                *texts,
+                number(summary.mean, decimals=1),
+                number(summary.share, decimals=1, unit_text=" %"),
+                number(summary.file_mb, decimals=1),
+                *(number(value, decimals=1, unit_text="x") for value in (summary.smaller, summary.speedup, summary.engine, summary.model)),
+            ]
+        )  # fmt: skip
     print_grid("Scores", header, lines)
+
+
+def frontier_svg(summaries: list[Summary]) -> str:
+    """The share of the teacher's mean against the speedup, rows numbered and those that none beats in both joined."""
+    rows = [each for each in summaries if each.share is not None and each.speedup is not None]
+    names = list(dict.fromkeys(each.label.split()[0] for each in rows))
+    with Figure(height=3.2 + 0.17 * math.ceil(len(rows) / 2)) as (figure, panel):
+        for number_, each in enumerate(rows, start=1):
+            colour = COLOURS[names.index(each.label.split()[0]) % len(COLOURS)]
+            panel.scatter(each.speedup, each.share, color=colour, s=30, label=f"{number_} {each.label}", zorder=3)
+            panel.annotate(
+                str(number_), (each.speedup, each.share), xytext=(4, 3), textcoords="offset points", fontsize=7
+            )
+        best = undominated([(1 / (each.speedup or 1), each.share or 0) for each in rows])
+        panel.plot([1 / x for x, _ in best], [y for _, y in best], color="#888888", linewidth=1, zorder=1)
+        for share, least in ((97, 60), (94, 120)):
+            panel.plot([least, least], [share - 0.6, share + 0.6], color="#d1495b", linewidth=2, zorder=2)
+        log_axis(panel)
+        panel.set_xlabel("times the teacher's pace in torch fp32, whole passes")
+        panel.set_ylabel("share of the teacher's mean score, %")
+        panel.grid()
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
+        return as_svg(figure)
 
 
 def print_costs(task: str, table: Table) -> None:
@@ -122,8 +209,8 @@ def pace(row: Row, way: str) -> float | None:
     return paces[0].sentences_per_s if paces else None
 
 
-def number(value: float | None, *, unit: float = 1.0, decimals: int = 0) -> str:
-    return NOT_MEASURED if value is None else f"{value * unit:,.{decimals}f}"
+def number(value: float | None, *, unit: float = 1.0, decimals: int = 0, unit_text: str = "") -> str:
+    return NOT_MEASURED if value is None else f"{value * unit:,.{decimals}f}{unit_text}"
 
 
 def print_grid(title: str, header: list[str], lines: list[list[str]]) -> None:
