@@ -30,6 +30,7 @@ def two_shapes(monkeypatch):
     monkeypatch.setattr(pipeline, "picked_student", picked)
 
 
+@pytest.mark.slow
 def test_students_of_several_shapes_have_rows_of_their_own(encoder_dir, data_dir, tmp_path, two_shapes, short_benches, capsys):  # fmt: skip
     settings = RunSettings(teacher_epochs=0.2, max_length=16, shapes="1x8", bench_seconds=0.01, precision="fp32")
     out = tmp_path / "out"
@@ -54,7 +55,7 @@ def test_students_of_several_shapes_have_rows_of_their_own(encoder_dir, data_dir
 def test_a_run_that_is_stopped_in_a_search_makes_nothing_of_what_it_had(encoder_dir, data_dir, tmp_path, monkeypatch):
     """The same command may find something else, which could not be exported to the same place."""
     monkeypatch.setattr(pipeline, "search", lambda *given, **named: SimpleNamespace(is_stopped=True))
-    settings = RunSettings(teacher_epochs=0.1, max_length=16, precision="fp32")
+    settings = RunSettings(teacher_epochs=0.1, max_length=16, shapes="1x8", precision="fp32")
     with pytest.raises(KeyboardInterrupt):
         pipeline.run_pipeline(str(encoder_dir), data=str(data_dir), tasks=["sst2"], out=tmp_path, settings=settings)
     assert not (tmp_path / "models").exists()

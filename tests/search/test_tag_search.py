@@ -128,7 +128,7 @@ def test_the_distance_of_taggers_is_a_mean_over_words(data, task, tagger, tokeni
     with torch.no_grad():
         turned.classifier.weight.mul_(-2)
     turned.save_pretrained(other)
-    given = {"rows": rows, "max_length": 12, "precision": "fp32"}
+    given = {"rows": rows, "max_length": 12, "precision": "fp32", "answered": {}}
     found, _ = measure_divergence(other, tagger, **given, output=tmp_path / "a")
     tokenizer, said = AutoTokenizer.from_pretrained(tagger), []
     for source in (other, tagger):
