@@ -283,7 +283,7 @@ class Hunt(Learning):
             return best != before
         return best > (_FASTER * before if self.budget.seeks_speed else before)
 
-    def _is_hopeless(self, score: float) -> bool:
+    def _is_hopeless(self, score: float | None) -> bool:
         """Whether a shape would lose too much even with what others gained after their first passes."""
         if self.budget.max_drop is None or not self.gains:
             return False

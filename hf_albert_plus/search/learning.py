@@ -29,13 +29,13 @@ class Begun:
     """A shape after its first passes.
 
     Attributes:
-        score: by the task's first metric.
+        score: by the task's first metric; None where it is undefined.
         answers: in torch.
         ms: that a text is predicted to take.
     """
 
     shape: Slimmed
-    score: float
+    score: float | None
     answers: Sample
     ms: float
 
@@ -122,7 +122,7 @@ class Learning(Ledger):
             folder = self.workshop.out / shape.name
             scores = self.workshop.score(Target("begun", learned, "torch"), folder / "begun-scores")
             score = score_of(scores, self.task.metrics[0])
-            say(f"  {shape.in_words()}: {score:.1f} after a quarter of its passes")
+            say(f"  {shape.in_words()}: {self.said(score)} after a quarter of its passes")
             self.begun[shape.name] = Begun(shape, score, answers_of(scores, self.task), ms)
             return self.begun[shape.name]
         return None

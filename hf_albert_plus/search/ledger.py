@@ -1,9 +1,11 @@
 """What a search knows of its candidates: what each says, loses and takes, and which of them hold."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hf_albert_plus.eval.measured_documents import Scores
+from hf_albert_plus.eval.metrics import measure_text
 from hf_albert_plus.eval.targets import Target
 
 from ..config_files import load_config
@@ -79,7 +81,7 @@ class Ledger:
         lost = self.losses[name] = self.judge.loss(measured.answers)
         bound = "" if lost.at_most is None else f", with 90 % confidence at most {points_text(lost.at_most)}"
         say(
-            f"  {words}: {tried.score:.1f}, {points_text(lost.points)} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
+            f"  {words}: {self.said(tried.score)}, {points_text(lost.points)} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
         )
         return tried
 
@@ -92,9 +94,15 @@ class Ledger:
         if name not in self.names():
             self.tried.append(Tried(name, words, score, why=why))
 
-    def worth(self, score: float) -> float:
-        """A score, its sign turned where less is better."""
+    def worth(self, score: float | None) -> float:
+        """A score, its sign turned where less is better; what is undefined is worth less than all else."""
+        if score is None:
+            return -math.inf
         return -score if self.task.is_scored_by_error else score
+
+    def said(self, score: float | None) -> str:
+        """A score in words."""
+        return measure_text(self.task.metrics[0], score, decimals=1)
 
     def holds(self, name: str) -> bool:
         """Whether a finished candidate loses no more than it may, with confidence."""

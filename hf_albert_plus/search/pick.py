@@ -185,7 +185,6 @@ def answers_of(scores: Scores, task: Task) -> Sample:
     return sample(row.runs, scores.references[row.task], task)
 
 
-def score_of(scores: Scores, metric: str) -> float:
-    """The score of the first row of a document; below all others where it is undefined."""
-    value = scores.rows[0].metrics[metric]
-    return float("-inf") if value is None else value
+def score_of(scores: Scores, metric: str) -> float | None:
+    """The score of the first row of a document; None where it is undefined."""
+    return scores.rows[0].metrics[metric]
