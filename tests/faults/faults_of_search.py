@@ -38,4 +38,32 @@ SEARCH: tuple[Fault, ...] = (
         "StudentSettings(student=student)",
         ("test_candidates_learn_without_dropout_a_quarter_and_then_the_rest",),
     ),
+    Fault(
+        "one-setback-ends-all",
+        "A candidate that cannot be exported ends the search.",
+        "SETBACKS = (InvalidInput, ParityError, InvarianceError, QuantisationError)",
+        "SETBACKS = (InvalidInput,)",
+        ("test_what_cannot_be_exported_is_left_and_the_search_goes_on",),
+    ),
+    Fault(
+        "shared-blocks-stored-often",
+        "A block that layers share counts once a layer in the size of a file.",
+        "return max(1, round(of_layers * kept * sum(sizes[block] for block in blocks)))",
+        "return max(1, round(of_layers * kept * sum(sizes[block] for block in layer_map)))",
+        ("test_a_block_that_layers_share_is_stored_once",),
+    ),
+    Fault(
+        "slower-than-is-asked",
+        "Shapes are tried that are too slow for what is asked.",
+        "return wanted if wanted <= self.useful else None",
+        "return wanted",
+        ("test_nothing_slower_than_is_of_use_is_tried",),
+    ),
+    Fault(
+        "slow-shapes-stay",
+        "A shape that comes out slower than is asked is followed by none.",
+        "ms *= _AIMED * share_of_asked(made[0], self.budget)",
+        "return",
+        ("test_a_shape_that_comes_out_slower_than_is_asked_is_followed_by_smaller_ones",),
+    ),
 )
