@@ -112,6 +112,7 @@ def test_at_the_threshold_a_row_stays(labels):
 
 SHARINGS = {
     "all": {},
+    "all, mean of the tokens": {"pooling": "mean"},
     "none": {"attention_sharing": "none", "ffn_sharing": "none"},
     "cycle": {"ffn_sharing": "cycle:2"},
 }

@@ -213,5 +213,5 @@ def run_with_exits(model: Any, criterion: Criterion, **inputs: torch.Tensor) -> 
             return Exited(logits_BC, layers_B)
         mask = create_bidirectional_mask(config=config, inputs_embeds=hidden_BSH, attention_mask=mask_BS)
     hidden_BSH = encoder.run(hidden_BSH, mask, done)
-    logits_BC[rows_B] = model.exit(len(config.exit_layers), hidden_BSH)
+    logits_BC[rows_B] = model.exit(len(config.exit_layers), hidden_BSH, mask_BS)
     return Exited(logits_BC, layers_B)
