@@ -183,4 +183,4 @@ def as_numbers(predicted: numpy.ndarray, task: Task) -> list[Any]:
         return unpadded(predicted)
     if task.has_several_labels:
         return [numpy.flatnonzero(row).tolist() for row in predicted]
-    return [round(float(value), 6) if task.is_regression else int(value) for value in predicted]
+    return [float(f"{float(value):.9g}") if task.is_regression else int(value) for value in predicted]

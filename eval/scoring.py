@@ -28,7 +28,7 @@ from hf_albert_plus.eval.predictions import as_numbers, read_predictions
 from hf_albert_plus.eval.run_details import details_of, probabilities_of, rounded_logits
 from hf_albert_plus.eval.scored_rows import architecture_hash, pace_of, scored_row
 from hf_albert_plus.eval.settings import EvalSettings
-from hf_albert_plus.eval.targets import Target, target_parents
+from hf_albert_plus.eval.targets import Target, labels_of, target_parents
 from hf_albert_plus.eval.vector_scores import check_vector_task, static_rows, vector_run
 from hf_albert_plus.eval.vector_targets import STATIC, is_encoder
 from hf_albert_plus.eval.window_counts import WindowCount
@@ -73,7 +73,11 @@ def score(
         static: as `score_targets` has it.
     """
     settings = settings or EvalSettings()
-    facts: dict[str, Any] = {"max_length": settings.max_length}
+    facts: dict[str, Any] = {
+        "max_length": settings.max_length,
+        "measure": task.metrics[0],
+        "targets": labels_of(targets),
+    }
     for name, usual in (("batching", EvalSettings.batching), ("rounds", EvalSettings.rounds)):
         if getattr(settings, name) != usual:
             facts[name] = getattr(settings, name)
@@ -104,7 +108,7 @@ def score_files(files: list[tuple[str, Path]], *, data: str, task: Task, output:
     return _score_stage(
         output,
         lambda: score_predictions(files, data=data, task=task),
-        settings={**task.settings, "max_length": None},
+        settings={**task.settings, "max_length": None, "measure": task.metrics[0]},
         parents={**parents, "data": data_parent(data, task)},
     )
 

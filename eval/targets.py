@@ -85,6 +85,11 @@ def target_parents(targets: list[Target]) -> dict[str, Parent]:
     return parents
 
 
+def labels_of(targets: list[Target]) -> list[str]:
+    """What a record calls the rows of targets: the names of directories alone do not say what ran them."""
+    return [target.label for target in targets]
+
+
 _SHAPE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 # Tokens of a batch: what a machine has memory for.
 _LARGEST = 1 << 20

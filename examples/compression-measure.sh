@@ -27,6 +27,7 @@ for task in ${TASKS-sst2 mrpc cola}; do
     # Fixed shapes for rows without exits, whole passes for all, which is what the frontier is drawn of.
     albert-plus bench "${rows[@]}" "${leaving[@]}" --baseline "teacher=models/teacher-$task" --shapes 1x16,8x128 --data "$glue" --task "$task" \
         --scenario offline --seconds 1 --json "latency-$task.json"
+    rm -rf "report-$task" # of another measuring
     albert-plus report --scores "scores-$task.json" --bench "latency-$task.json" --title "Compression, $task" --data-name "$glue" --out "report-$task"
     # Exits against the same engine without them, each pair by itself, on one task.
     if [ "$task" != sst2 ]; then continue; fi

@@ -55,7 +55,9 @@ make() { # MADE VERB WORDS…
 
 search() { # FROM NAME DROP: a search at a tolerance, whose pick is kept under a name of its own; a directory without a model where nothing holds
     local from=$1 kept=$2 drop=$3 found=searches/${1#trained/}
-    albert-plus compress "$from" "${on[@]}" --max-drop "$drop" --time-budget "${BUDGET-60m}" --seed "$first" --out "$found"
+    albert-plus compress "$from" "${on[@]}" --max-drop "$drop" --time-budget "${BUDGET-60m}" --seed "$first" --out "$found" || return
+    # Ctrl-C ends a search with the best until then: the same command goes on.
+    if grep -q '"ended": "it was stopped"' "$found/compress.json"; then return 130; fi
     rm -rf "$kept.partial"
     if [ -d "$found/pick" ]; then cp -r "$found/pick" "$kept.partial"; else mkdir "$kept.partial"; fi
     touch "$kept.partial/done"
@@ -64,7 +66,7 @@ search() { # FROM NAME DROP: a search at a tolerance, whose pick is kept under a
 
 plain() { # MADE SEED
     rm -rf "$1"
-    python "$here/plain_trainer.py" "$encoder" "$glue" "$1" "$2" 128 "${passes[$task]}" "$task"
+    python "$here/plain_trainer.py" "$encoder" "$glue" "$1" "$2" 128 "${passes[$task]}" "$task" || return
     touch "$1/done"
 }
 

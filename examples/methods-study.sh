@@ -128,5 +128,7 @@ for task in $tasks; do
             if [ -f "trained/$method-$task-$seed/record.json" ]; then rows+=("$method=trained/$method-$task-$seed"); fi
         done
     done
-    albert-plus eval "${rows[@]}" --data "$glue" --task "$task" --out "scores/$task"
+    # Not --out, which would keep the first table: a later start has more rows.
+    mkdir -p scores
+    albert-plus eval "${rows[@]}" --data "$glue" --task "$task" --json "scores/$task.json"
 done

@@ -40,7 +40,9 @@ from hf_albert_plus.export.real_examples import Example, as_arrays, sample_examp
 from hf_albert_plus.export.settings import ExportSettings, Scorer
 from hf_albert_plus.model_inputs import axis_names, longest_input
 from hf_albert_plus.random_inputs import Tensors, with_choices
+from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.rows import load_tokenizer
+from hf_albert_plus.tasks.task_file import read_task
 
 _BATCH = 8
 # Examples that are answered alone and in batches.
@@ -285,10 +287,25 @@ class Work:
 
 def _examples(source: Path, model: PreTrainedModel, settings: ExportSettings, *, count: int) -> list[Example]:
     if settings.texts is not None:
-        return text_examples(source, model.config, texts=settings.texts, count=count)
+        return text_examples(
+            source, model.config, texts=settings.texts, count=count, max_length=_trained_length(source)
+        )
     if settings.data is not None and settings.task is not None:
-        return task_examples(source, model.config, data=settings.data, task=settings.task, count=count)
-    return sample_examples(source, model, count=settings.examples)
+        task = get_task(settings.task)
+        return task_examples(
+            source, model.config, data=settings.data, task=task, count=count, max_length=task.max_length
+        )
+    return sample_examples(source, model, count=settings.examples, max_length=_trained_length(source))
+
+
+# Tokens of an example where nothing is known of the model's training.
+_LENGTH = 128
+
+
+def _trained_length(source: Path) -> int:
+    """The longest input in tokens that a model was trained with, where that is known."""
+    task = read_task(source)
+    return _LENGTH if task is None else task.max_length
 
 
 def _tokenizer(source: Path, model: PreTrainedModel) -> Any:

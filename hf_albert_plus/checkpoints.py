@@ -111,6 +111,15 @@ def check_trainable(source: str | Path, config: PreTrainedConfig, *, option: str
             got=f"{source} with exits after layers {', '.join(map(str, exits))}",
             repair="train the model before its exits, or set exit_layers to null in its config",
         )
+    check_full_bits(source, option=option)
+
+
+def check_full_bits(source: str | Path, *, option: str) -> None:
+    """Refuses to change a model that was trained for few bits.
+
+    Raises:
+        InvalidInput: it was: its grids and ranges would be lost.
+    """
     if (Path(source) / SCHEME).is_file():
         raise InvalidInput(
             f"{option} must not be trained for few bits already: its grids and ranges would be lost",

@@ -74,7 +74,7 @@ def floor(*, data: str, task: Task, output: Path, teacher: str | None = None, th
     parents = {"data": data_parent(data, task)}
     if teacher is not None and "static" in kinds:
         parents["teacher"] = parent(teacher)
-    settings = {**task.settings, "kinds": kinds, "threads": threads, "format": FORMAT}
+    settings = {**task.settings, "measure": task.metrics[0], "kinds": kinds, "threads": threads, "format": FORMAT}
     with threadpool_limits(limits=threads):
         return run_stage("floor", output, settings=settings, parents=parents, work=work)
 

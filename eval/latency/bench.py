@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from hf_albert_plus.engines.artefacts import RUNTIMES
+from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET
 from hf_albert_plus.engines.runtime_files import model_hash, weight_files
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.latency.costs import Arithmetic, ProcessCosts, measure_ceilings, measure_process
@@ -34,7 +35,15 @@ from hf_albert_plus.eval.measured_documents import (
 )
 from hf_albert_plus.eval.scored_rows import architecture_hash
 from hf_albert_plus.eval.settings import BenchSettings
-from hf_albert_plus.eval.targets import Shape, Target, check_shapes, parse_shapes, sample_tensors, target_parents
+from hf_albert_plus.eval.targets import (
+    Shape,
+    Target,
+    check_shapes,
+    labels_of,
+    parse_shapes,
+    sample_tensors,
+    target_parents,
+)
 from hf_albert_plus.machine import FORMAT, environment, physical_cores
 from hf_albert_plus.records.files import write_json
 from hf_albert_plus.records.progress import track
@@ -90,6 +99,7 @@ def bench(
         return {row.label: {load: cell.p50_ms for load, cell in row.loads.items()} for row in latency.rows}
 
     facts: dict[str, Any] = {"shapes": shapes, "seconds": settings.seconds, "threads": threads, "format": FORMAT}
+    facts |= {"targets": labels_of(targets), "baseline": baseline.label}
     parents = target_parents(targets)
     if traffic is not None:
         facts |= {
@@ -159,7 +169,7 @@ def bench_targets(
         for load, by_label in timed.items():
             for label, cell in by_label.items():
                 cells[label][load] = cell
-    costs = _measure_processes(targets, shapes or [Shape(1, 16)], threads=threads)
+    costs = _measure_processes(targets, shapes or [_largest_batch(clients)], threads=threads)
     return Latency(
         baseline=baseline.label,
         loads=list(cells[baseline.label]),
@@ -211,6 +221,12 @@ def _check_loads(targets: list[Target], baseline: Target, *, shapes: list[Shape]
             got=f"{baseline.label} as the baseline of --shapes",
             repair="use another --baseline, or leave out --shapes",
         )
+
+
+def _largest_batch(clients: Mapping[str, Client]) -> Shape:
+    """The shape of the batch that takes most memory in whole passes of the traffic: its longest texts, as many as the token budget has room for."""
+    longest = max((length for client in clients.values() for length in client.lengths), default=16)
+    return Shape(max(1, TOKEN_BUDGET // longest), longest)
 
 
 def time_engines(

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from hf_albert_plus.data_names import as_dataset_type, is_hub_id
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.measured_documents import FLOOR, Latency, ScoredRow, Scores, to_json
 from hf_albert_plus.eval.metrics import measure_text
@@ -21,7 +22,7 @@ from hf_albert_plus.eval.reporting.presentation import (
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.eval.window_counts import WindowCount
 from hf_albert_plus.records.lineage import Fingerprint, ancestors, stage_facts
-from hf_albert_plus.records.record import training_record
+from hf_albert_plus.records.record import RECORD, open_record, training_record
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import describe_task, task_of
@@ -79,7 +80,8 @@ def card_facts(
     floor = [row for row in table.rows if row.runtime == FLOOR]
     config = load_config(directory, option="a target")
     training = training_record(directory)
-    document = next(document for document in scores if document.task == task_name)
+    scored = next(rows[0].scores[part] for part in task.rows if part in rows[0].scores)
+    document = next(document for document in scores if scored in document.rows)
     behind = ancestors(directory, fingerprint_of=fingerprint_of)
     chosen = chosen_rows(
         behind,
@@ -105,10 +107,18 @@ def card_facts(
         "lineage": [stage_facts(each) for each in behind],
         **({"chosen_rows": chosen} if chosen else {}),
         "scores": [_score(row, part, task) for row in (*rows, *floor) for part in task.rows if part in row.scores],
+        **_ranges(directory),
         "baseline": table.baseline,
         "latency": [_latency(row, table) for row in rows],
         "machine": to_json(latency.environment),
     }
+
+
+def _ranges(directory: Path) -> dict[str, int]:
+    """On how many examples the ranges of int8 were found, where the export says so."""
+    exports = open_record(directory).result.get("exports", {}) if (directory / RECORD).is_file() else {}
+    examples = exports.get("onnx-int8", {}).get("calibration_examples")
+    return {} if not examples else {"int8_examples": examples}
 
 
 def _data(directory: Path, task: Task) -> dict[str, Any]:
@@ -295,7 +305,7 @@ def _hub(facts: dict[str, Any]) -> dict[str, Any]:
     hub = facts.get("hub")
     if hub is None:
         hub = {"language": "en", **hub_facts_of(facts["training"])}
-    return {**hub, "datasets": [data_name]} if "/" in data_name else hub
+    return {**hub, "datasets": [data_name]} if is_hub_id(data_name) and "datasets" not in hub else hub
 
 
 def _metadata(facts: dict[str, Any]) -> str:
@@ -307,11 +317,12 @@ def _metadata(facts: dict[str, Any]) -> str:
     results = [
         EvalResult(
             task_type=pipeline,
-            dataset_type=data_name,
+            dataset_type=as_dataset_type(data_name),
             dataset_name=row["task"] if data_name == task.name else f"{data_name} {row['task']}",
             dataset_config=facts["task"],
             dataset_split=row["split"],
             metric_type=_HUB_METRICS.get(metric, metric),
+            metric_name=metric if metric in _HUB_METRICS else None,
             metric_value=round(value, 4),
         )
         for row, metric, value in _reported(facts)
@@ -326,7 +337,7 @@ def eval_results(facts: dict[str, Any]) -> str | None:
     import yaml
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    if "/" not in facts["data_name"]:
+    if not is_hub_id(facts["data_name"]):
         return None
     entries = [
         EvalResultEntry(

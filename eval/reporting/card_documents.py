@@ -253,6 +253,7 @@ class Card(TypedDict):
     lineage: NotRequired[list[CardStage]]
     chosen_rows: NotRequired[list[ChosenRows]]
     scores: Annotated[list[CardScore], Field(min_length=1)]
+    int8_examples: NotRequired[Count]
     baseline: str
     latency: Annotated[list[CardLatency], Field(min_length=1)]
     machine: CardMachine

@@ -18,7 +18,7 @@ from hf_albert_plus.engines.classifier_config import label_thresholds_of
 from hf_albert_plus.engines.onnx_session import THRESHOLD
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.export.graph.tracing import FP32_PASSES, apply_passes, quiet_exporters, save_graph, tidy
-from hf_albert_plus.model_inputs import longest_input
+from hf_albert_plus.model_inputs import longest_input, reads_token_types
 from hf_albert_plus.random_inputs import sample_ids, seeded
 
 # The first with a `Gelu` of its own, as in the graphs without exits.
@@ -150,7 +150,7 @@ def segments_of(config: Any) -> list[tuple[int, int]]:
 def export_start(model: Any, path: Path) -> Path:
     """The fp32 graph from token ids to hidden states."""
     ids = sample_ids(model.config)
-    given = (ids, torch.zeros_like(ids)) if model.config.type_vocab_size else (ids,)
+    given = (ids, torch.zeros_like(ids)) if reads_token_types(model.config) else (ids,)
     return _export(_Start(model), given, path, inputs=["input_ids", "token_type_ids"][: len(given)], outputs=["hidden"])
 
 

@@ -10,6 +10,8 @@ from .reliability import reliability
 
 # Temperatures are looked for from a twentieth to twenty: beyond, rows are all right or all wrong, and say nothing of how sure to be.
 _LARGEST = 20.0
+# A threshold stays so far from 0 and 1, where no probability would be beyond it.
+_NEAREST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def negative_log_likelihood(logits_NC: numpy.ndarray, labels: numpy.ndarray, rul
 
 def moved_threshold(threshold: float, temperature: float) -> float:
     """Where a threshold lies once logits are divided by a temperature: the same rows reach it."""
-    return float(1 / (1 + numpy.exp(-numpy.log(threshold / (1 - threshold)) / temperature)))
+    moved = 1 / (1 + numpy.exp(-numpy.log(threshold / (1 - threshold)) / temperature))
+    return float(numpy.clip(moved, _NEAREST, 1 - _NEAREST))
 
 
 def _trust(logits_NC: numpy.ndarray, labels: numpy.ndarray, rule: AnswerRule) -> Trust:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..checkpoints import check_label_names
 from ..config_files import load_config
 from ..conversion.families import CONVERTIBLE
+from ..data_names import name_of_data
 from ..distillation.checks import check_phase, check_words
 from ..distillation.methods import get_method
 from ..distillation.phases import layers_of
@@ -102,7 +103,7 @@ def run_pipeline(
         run.bench(chosen)
     if last < STAGES.index("report"):
         return None
-    return run.report(chosen, data_name=data_name or (Path(data).resolve().name if Path(data).is_dir() else data))
+    return run.report(chosen, data_name=data_name or name_of_data(data))
 
 
 def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settings: RunSettings) -> None:
@@ -247,10 +248,11 @@ class _Run:
         self.steps.run(f"distil the student on {task.name}", stage)
 
     def search(self, task: Task) -> Record:
+        batch_size = self.settings.batch_size or task.batch_size
         hunt = search(
             str(self.trained("teacher", task)),
             data=self.data,
-            task=task,
+            task=replace(task, batch_size=batch_size),
             out=self.out / "search" / task.name,
             settings=self.settings.search(),
             threads=self.threads,

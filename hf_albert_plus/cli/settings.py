@@ -41,7 +41,10 @@ class RunSettings:
     batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None
     learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = TrainSettings.learning_rate
     student_learning_rate: Annotated[float | None, Option("Default: the method's.")] = None
-    max_length: Annotated[int, Option("Longest input in tokens; the rest is cut.")] = TrainSettings.max_length
+    max_length: Annotated[
+        int,
+        Option("Longest input in tokens; the rest is cut. Default: as the teacher was trained, or 128.", of_task=True),
+    ] = TrainSettings.max_length
     floor: Annotated[
         bool | None, Option("Add classifiers without an encoder to the table. Default: for your own data.")
     ] = None

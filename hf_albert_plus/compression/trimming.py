@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checkpoints import load_classifier
+from ..checkpoints import check_full_bits, load_classifier
 from ..records.record import Record, parent
 from ..records.stage import run_stage
 from ..tasks.row_texts import texts_of
@@ -37,6 +37,7 @@ def trim(model: str, *, data: str, task: Task, output: Path, corpus: Sequence[st
     parts = find_parts(corpus) if corpus else []
 
     def work(directory: Path) -> dict[str, Any]:
+        check_full_bits(model, option="--model")
         classifier = load_classifier(model, option="--model")
         tokenizer = load_tokenizer(model, classifier.config)
         before = classifier.num_parameters()

@@ -126,7 +126,9 @@ class Materials:
         unlabelled = self._unlabelled(tokenizers.rows) if phase.takes_unlabelled else None
         if phase.rows == "text":
             rows = together(labelled, unlabelled)
-            inputs = [name for name in rows.column_names if name not in ("labels", LABELLED, *POSITIONS)]
+            inputs = [
+                name for name in rows.column_names if name not in ("labels", LABELLED, TEACHER_LOGITS, *POSITIONS)
+            ]
             return rows.select_columns(inputs), self.text_teacher(phase)
         if not phase.of_teacher:
             return labelled, None

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
@@ -55,7 +56,8 @@ def _with_answers(rows: "Dataset", task: Task, tokenizer: PreTrainedTokenizerBas
     soft, answering = rows[SOFT_LABELS][:], answering_of(encoded)
     if answering is not None:
         soft = [soft[text] for text in text_numbers(answering)]
-    return encoded.add_column(TEACHER_LOGITS, soft)
+    # In the type of a teacher's own answers, beside which they may stand.
+    return encoded.add_column(TEACHER_LOGITS, list(numpy.asarray(soft, dtype=numpy.float32)))
 
 
 def together(labelled: "Dataset", unlabelled: "Dataset | None") -> "Dataset":

@@ -124,10 +124,14 @@ def check_invariance(measured: Invariance, *, what: str) -> None:
         )
 
 
+# What an encoder of sentences is asked for, beside its hidden states.
+_VECTORS = "sentence_embedding"
+
+
 def answers_alone(
     engine: Engine, rows: Sequence[dict[str, Any]], *, pad: Pad, description: str | None = None
 ) -> list[torch.Tensor]:
-    """The first output of each row by itself, without what stands at padding."""
+    """The vector of each row by itself, or the first output without what stands at padding."""
     return _answers(engine, [[index] for index in range(len(rows))], rows, pad, description)
 
 
@@ -158,7 +162,7 @@ def _answers(
     for batch in track(batches, total=len(batches), description=description):
         tensors = pad([rows[index] for index in batch])
         output = engine(**tensors)
-        name = next(iter(output))
+        name = _VECTORS if _VECTORS in output else next(iter(output))
         mask = tensors["attention_mask"].bool()
         for position, index in enumerate(batch):
             value = output[name][position]

@@ -22,6 +22,7 @@ from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
 from ..conversion.families import CONVERTIBLE
 from ..conversion.stage import convert
+from ..data_names import name_of_data
 from ..errors import InvalidInput
 from ..records.progress import say
 from ..records.stage import discard
@@ -257,7 +258,7 @@ def _measure(hunt: Hunt, finalists: list[Tried], folder: Path) -> Table:
     )
     scores, latency = [folder / name / SCORES for name in ("scores", "floor")], folder / "latency" / LATENCY
     title = f"{shop.task.name}, compressed"
-    report(scores, bench=latency, output=folder / "report", title=title, data_name=Path(shop.data).name)
+    report(scores, bench=latency, output=folder / "report", title=title, data_name=name_of_data(shop.data))
     for each in finalists:
         card = folder / "report" / "cards" / f"{each.name}-{shop.task.name}.json"
         if each.directory is not None:

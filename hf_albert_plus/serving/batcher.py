@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..engines.batch_plans import token_batches
-from .refusals import Failed, Overloaded
+from .refusals import Failed, NotReady, Overloaded
 
 Row = TypeVar("Row")
 # Share of the last measured pace that a new one replaces.
@@ -107,9 +107,12 @@ class TokenBatcher(Generic[Row]):
 
         Raises:
             Overloaded: more waits than may.
+            NotReady: it is closed.
         """
         if not rows:
             return []
+        if self._is_closed:
+            raise NotReady("another version has taken the place of this one; ask again")
         pace = self._tokens_per_s or _FIRST_PACE
         if self._tokens and self._tokens + sum(lengths) > self.bound:
             message = f"{self._tokens} tokens wait already, and at most {self.bound} may"

@@ -93,11 +93,7 @@ class ModelReplica:
 
 
 class RemoteModel:
-    """A model behind a handle. Where a replica dies with a request, another one is asked, and the client gets one answer.
-
-    `onnx-int8` quantises activations as it runs, by the range that they have in the whole batch: its answer to a text depends a little on
-    the texts that shared the batch, and so on where and when it was computed.
-    """
+    """A model behind a handle. Where a replica dies with a request, another one is asked, and the client gets one answer."""
 
     def __init__(self, handle: Any, facts: ModelFacts, *, replicas: int, deadline_s: float):
         """Asks the replicas behind a handle.

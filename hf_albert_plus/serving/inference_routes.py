@@ -54,9 +54,11 @@ def inference_routes(service: Service) -> list[ByItself]:
     catalogue = service.catalogue
 
     async def infer(request: Request) -> Response:
+        # The version that is there when the body is: one that was chosen before might be gone by then.
+        body = await request.body()
         chosen = catalogue.find(request.path_params["name"], request.path_params.get("version"))
         header_length = _header_length(request.headers.get(protocol.HEADER_LENGTH))
-        asked, tensors = protocol.read_request(await request.body(), header_length, chosen.model.facts)
+        asked, tensors = protocol.read_request(body, header_length, chosen.model.facts)
         protocol.check_items(tensors, most=service.settings.max_items)
         answers = await service.in_time(_ask(chosen.model, asked, tensors, service), chosen)
         content, headers = protocol.write_response(

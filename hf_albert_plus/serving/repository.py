@@ -94,7 +94,9 @@ def content_of(directory: Path, runtime: str) -> str:
     for file in sorted(opening.union(weight_files(directory / RUNTIMES[runtime].file))):
         if file.is_file():
             facts = file.stat()
-            digest.update(f"{file.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+            digest.update(
+                f"{file.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_mode}\n".encode()
+            )
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..errors import InvalidInput, need
+from ..errors import InvalidInput, first_line, need
 from .catalogue import AskableModel, Catalogue
 from .gate import Gate
 from .listener import Listener
@@ -224,7 +224,13 @@ class Server:
         """Whether a step of taking up a model succeeds. One that fails is remembered with its reason, and tried again when it changes."""
         try:
             step(model, *given)
-        except InvalidInput as error:
+        except (InvalidInput, OSError) as error:
+            if isinstance(error, OSError):  # a file that may not be read, or is gone by now
+                error = InvalidInput(
+                    f"the files of {model.directory} must be there, and readable by the server",
+                    got=first_line(error),
+                    repair="mend that; it is tried again when its files change",
+                )
             self.refused[model.application] = RefusedModel(model, error)
             if not self._is_alone:
                 self.tell(f"{model.name} {model.version} is refused: {error}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, shown
 from .column_roles import Columns
 from .data_settings import DataSettings
+from .label_kinds import is_missing
 from .labels import FoundLabels
 from .most_likely import json_value
 from .row_texts import check_utf8
@@ -112,9 +113,10 @@ def read_answers(table: "pyarrow.Table", contexts: list[str], task: Task, *, whe
 
 
 def hides_answers(table: "pyarrow.Table", task: Task) -> bool:
-    """Whether a task is of spans, and no row has an answer: those of a test split may be kept elsewhere."""
+    """Whether no row has a label, or an answer in its context: those of a test split may be kept elsewhere."""
     if not task.has_spans:
-        return False
+        columns = [table.column(name).to_pylist() for name in task.label_columns]
+        return bool(columns) and all(is_missing(value) for values in columns for value in values)
     values = (json_value(value) for value in table.column(task.label_columns[0]).to_pylist())
     return not any(value.get("text") if isinstance(value, dict) else value for value in values)
 

@@ -6,10 +6,13 @@ from typing import Any
 
 from ..errors import InvalidInput, suggest
 from .data_settings import DataSettings
+from .dataset_tables import is_dataset_directory, is_on_hub
 from .glue import TASKS, get_task
 from .own_data import find_task, for_training, read_as
+from .tables import SUFFIXES
 from .task import Task, check_no_spans
 from .task_file import read_task
+from .text_files import form_of
 
 
 def choose_task(
@@ -48,7 +51,7 @@ def _chosen(data: str, *, name: str | None, settings: DataSettings, model: str |
     if named is not None and named.benchmark:
         return _of_benchmark(as_trained(named, of_model), settings)
     carried = named or of_model
-    if carried is not None and carried.benchmark and (settings.names_columns or Path(data).is_file()):
+    if carried is not None and carried.benchmark and (settings.names_columns or _is_own(data, carried)):
         carried = None
     if carried is None:
         return _in_order_of(model, find_task(data, settings))
@@ -56,6 +59,18 @@ def _chosen(data: str, *, name: str | None, settings: DataSettings, model: str |
         return _of_benchmark(carried, settings)
     chosen = read_as(carried, settings)
     return for_training(chosen, data) if trains else chosen
+
+
+def _is_own(data: str, benchmark: Task) -> bool:
+    """Whether data are plainly none of a benchmark's: a file, what `datasets` saved, a configuration on the Hub, or a folder with files of data and
+    without a folder of the task's name."""
+    path = Path(data)
+    if not path.is_dir():
+        return path.is_file() or (is_on_hub(data) and ":" in data)
+    folders = {each.name.lower() for each in path.iterdir() if each.is_dir()}
+    if {benchmark.name.lower(), benchmark.title.lower()} & folders:
+        return False
+    return is_dataset_directory(data) or any(each.is_file() and form_of(each) in SUFFIXES for each in path.iterdir())
 
 
 def named_task(name: str) -> Task:

@@ -83,6 +83,10 @@ def find_columns(table: "pyarrow.Table", settings: DataSettings, *, where: str) 
         texts = [name for name in (settings.text_column, settings.text_pair_column) if name is not None]
     else:
         texts = _find_texts(table, [name for name in free if name not in labels], where=where)
+    if "label" in texts:  # rows have their label under that name
+        raise InvalidInput(
+            "a column of texts must not be called label", got=f"that of {where}", repair="rename that column"
+        )
     return Columns(tuple(texts), tuple(labels))
 
 
@@ -251,4 +255,4 @@ def _holds_flags(column: "pyarrow.ChunkedArray") -> bool:
     if types.is_nested(column.type):
         return False
     values = set(column.to_pylist())
-    return bool(values) and any(values <= pair for pair in ({0, 1}, {"0", "1"}, set(_TRUTHS)))
+    return bool(values) and any(values <= pair for pair in ({0, 1}, {"0", "1"}, {"0.0", "1.0"}, set(_TRUTHS)))

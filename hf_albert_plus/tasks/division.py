@@ -15,7 +15,8 @@ def split_off(
 ) -> tuple[list[int], list[int]]:
     """The places of the training rows, and of the rows held out.
 
-    The order of the rows does not matter, and rows of one class with the same text stay together.
+    The order of the rows does not matter, and rows of one class with the same text stay together. A text that stands in more rows than twice
+    a class's share stays in training.
 
     Args:
         texts: what tells rows apart.
@@ -33,17 +34,32 @@ def split_off(
         )
         wanted = dict.fromkeys(few[: max(1, round(share * len(texts)))], 1)
     held: set[int] = set()
+    all_groups = {name: _by_text(texts, of_class[name]) for name in wanted}
     for name, count in wanted.items():
-        groups: dict[str, list[int]] = defaultdict(list)
-        for place in of_class[name]:
-            groups[texts[place]].append(place)
-        taken = 0
-        for text in sorted(groups, key=lambda text: _drawn(text, seed)):
-            if taken >= count or len(groups) == 1:
-                break
-            held.update(groups[text])
-            taken += len(groups[text])
+        held.update(_chosen(all_groups[name], count=count, seed=seed))
+    if not held:  # of few texts that many rows have, the rarest of each class
+        for groups in all_groups.values():
+            rarest = min(groups, key=lambda text: (len(groups[text]), _drawn(text, seed)))
+            held.update(groups[rarest] if len(groups) > 1 else ())
     return [place for place in range(len(texts)) if place not in held], sorted(held)
+
+
+def _by_text(texts: Sequence[str], places: Sequence[int]) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place in places:
+        groups[texts[place]].append(place)
+    return groups
+
+
+def _chosen(groups: dict[str, list[int]], *, count: int, seed: int) -> list[int]:
+    """The places of whole groups of equal texts, about so many; none where there is one text alone, or all groups are larger."""
+    chosen: list[int] = []
+    for text in sorted(groups, key=lambda text: _drawn(text, seed)):
+        if len(chosen) >= count or len(groups) == 1:
+            break
+        if len(groups[text]) <= 2 * count:
+            chosen += groups[text]
+    return chosen
 
 
 def _drawn(text: str, seed: int) -> bytes:

@@ -214,7 +214,7 @@ def _numbers(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
 
 
 def _flags(table: "pyarrow.Table", name: str, *, where: str) -> list[float]:
-    known = {"0": 0.0, "1": 1.0, "true": 1.0, "false": 0.0}
+    known = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "true": 1.0, "false": 0.0}
     values = [known.get(label_name(value).lower()) for value in present(table, name, where=where)]
     if None in values:
         raise InvalidInput(

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 # The column of rows that have been read.
 SOFT_LABELS = "soft_labels"
-# What a probability of 0 or 1 is taken for, as its logit is endless, and how far rounded probabilities may be from 1 together.
+# What a probability of 0 or 1 is taken for, as its logit is endless.
 _SMALLEST = 1e-6
-_ROUNDED = 0.02
 
 
 def read_soft_labels(table: "pyarrow.Table", column: str, task: Task, *, where: str) -> list[list[float]]:
@@ -38,11 +37,11 @@ def read_soft_labels(table: "pyarrow.Table", column: str, task: Task, *, where: 
     rows = [_row(value, task, column, f"row {i} of {where}") for i, value in enumerate(table.column(column).to_pylist(), 1)]  # fmt: skip
     if task.is_regression:
         return rows
-    if not task.has_several_labels and all(_is_distribution(row) for row in rows):
-        return [[math.log(max(value, _SMALLEST)) for value in row] for row in rows]
-    if task.has_several_labels and all(0 <= value <= 1 for row in rows for value in row):
+    if any(not 0 <= value <= 1 for row in rows for value in row):
+        return rows
+    if task.has_several_labels:
         return [[_log_odds(value) for value in row] for row in rows]
-    return rows
+    return [_logs_of_shares(row, column, f"row {i} of {where}") for i, row in enumerate(rows, 1)]
 
 
 def say_agreement(soft: list[list[float]], labels: list[Any], task: Task, *, where: str) -> None:
@@ -81,8 +80,20 @@ def _row(value: Any, task: Task, column: str, where: str) -> list[float]:
     return [float(one) for one in numbers]
 
 
-def _is_distribution(row: list[float]) -> bool:
-    return all(0 <= value <= 1 for value in row) and abs(sum(row) - 1) <= _ROUNDED
+def _logs_of_shares(row: list[float], column: str, where: str) -> list[float]:
+    """Logits of probabilities, rounded ones or the largest few of a model's, which are shares of their sum.
+
+    Raises:
+        InvalidInput: none is above 0.
+    """
+    total = sum(row)
+    if not total:
+        raise InvalidInput(
+            f"probabilities in column {column!r} must not all be 0",
+            got=f"{shown(row)} in {where}",
+            repair="write a probability for each label, or logits in every row",
+        )
+    return [math.log(max(value / total, _SMALLEST)) for value in row]
 
 
 def _log_odds(probability: float) -> float:

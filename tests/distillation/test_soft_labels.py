@@ -105,6 +105,18 @@ def test_probabilities_and_logits_of_classes_are_read_alike(form):
     numpy.testing.assert_allclose(softmax(numpy.array(found), axis=1), PROBABILITIES, atol=1e-5)
 
 
+def test_rounded_probabilities_and_the_largest_few_are_shares_of_their_sum():
+    """Read as logits they would make the teacher all but indifferent."""
+    rows = [[0.33, 0.33, 0.33], [0.9, 0.0, 0.0], [0.6, 0.3, 0.1]]
+    found = read_soft_labels(pyarrow.table({"soft": rows}), "soft", _task(), where="here")
+    expected = numpy.array(rows) / numpy.array(rows).sum(1, keepdims=True)
+    numpy.testing.assert_allclose(softmax(numpy.array(found), axis=1), expected, atol=1e-5)
+    with pytest.raises(
+        InvalidInput, match=r"probabilities in column 'soft' must not all be 0, got .* in row 2 of here"
+    ):
+        read_soft_labels(pyarrow.table({"soft": [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]}), "soft", _task(), where="here")
+
+
 def test_several_labels_have_a_probability_each():
     rows = [[0.7, 0.9, 0.1], [0.5, 0.0, 1.0]]
     found = read_soft_labels(pyarrow.table({"soft": rows}), "soft", _task("labels"), where="here")
@@ -122,7 +134,7 @@ def test_a_teachers_first_class_is_the_label_where_there_is_no_other(tmp_path):
     assert (task.kind, task.labels, task.label_columns) == ("classes", ("a", "b", "c"), ("said",))
     rows = load_split(str(tmp_path / "named.jsonl"), replace(task, held_out=None), "train", soft_labels="said")
     assert rows["label"] == [1, 0, 0, 0, 0, 0]
-    numpy.testing.assert_allclose(softmax(numpy.array(rows[SOFT_LABELS][0])), softmax([0.1, 0.2, 0.05]))
+    numpy.testing.assert_allclose(softmax(numpy.array(rows[SOFT_LABELS][0])), numpy.array([0.1, 0.2, 0.05]) / 0.35)
 
 
 def test_a_list_of_logits_is_in_the_order_of_the_tasks_labels(tmp_path):
@@ -301,6 +313,17 @@ def test_texts_that_were_answered_before_need_no_teacher(encoder, answered, logi
         tmp_path / "more.jsonl", [{"text": f"more {t}", "logits": z} for t, z in zip(TEXTS, logits, strict=True)]
     )
     record = _distill(tmp_path / "out", answered, student=encoder, soft_labels="logits", unlabelled=str(more))
+    assert record.result["phases"]["task"]["steps"] > len(TEXTS) // 8
+
+
+def test_some_texts_that_were_answered_before_and_some_that_were_not(encoder, answered, logits, tmp_path):
+    """Answers that were read and answers that the teacher gives now stand side by side."""
+    more = _lines(tmp_path / "more.jsonl", [{"text": f"more {text}"} for text in TEXTS])
+    given = {"student": encoder, "teacher": encoder, "unlabelled": str(more)}
+    teacher = _distill(tmp_path / "teacher", answered, student=encoder, soft_labels="logits")
+    assert teacher.result["phases"]["task"]["steps"] > 0
+    given["teacher"] = tmp_path / "teacher"
+    record = _distill(tmp_path / "out", answered, soft_labels="logits", **given)
     assert record.result["phases"]["task"]["steps"] > len(TEXTS) // 8
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hf_albert_plus.serving import batcher as batcher_module
 from hf_albert_plus.serving.batcher import TokenBatcher
-from hf_albert_plus.serving.refusals import Overloaded
+from hf_albert_plus.serving.refusals import NotReady, Overloaded
 from hf_albert_plus.serving.settings import ServeSettings
 
 
@@ -53,6 +53,16 @@ def test_requests_share_batches_and_get_their_own_answers():
     assert all(len(rows) * max(length for _, length in rows) <= 200 for rows in batches)
     assert len(batches) < sum(len(rows) for rows in requests)
     assert sorted(row for rows in batches for row in rows) == sorted(row for rows in requests for row in rows)
+
+
+def test_a_batcher_that_is_closed_says_so_at_once():
+    async def ask():
+        batcher = TokenBatcher(double, budget=100, wait_s=0.05, streams=1, bound=10**6)
+        await batcher.close()
+        await asyncio.wait_for(batcher.submit([(1, 10)], lengths=[10]), timeout=5)
+
+    with pytest.raises(NotReady, match="another version has taken the place of this one; ask again"):
+        asyncio.run(ask())
 
 
 def test_a_batch_waits_for_its_deadline_and_no_longer():

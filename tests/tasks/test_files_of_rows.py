@@ -142,6 +142,24 @@ def test_a_column_that_says_no_splits_is_one_of_the_others(tmp_path, values):
     assert sum(len(load_split(str(path), task, split)) for split in ("train", "validation")) == 24
 
 
+def test_a_column_of_splits_with_another_word_in_it_is_refused(tmp_path):
+    """Its test rows would be trained on."""
+    path, values = tmp_path / "my.csv", ("train", "train", "test", "holdout")
+    path.write_text("text,label,split\n" + "".join(f"text {n},{'ab'[n % 2]},{values[n % 4]}\n" for n in range(24)))
+    with pytest.raises(
+        InvalidInput, match="column 'split' must say train, validation or test of every row, got 'holdout' in 6 rows"
+    ):
+        find_task(str(path))
+
+
+def test_a_test_split_whose_labels_are_kept_elsewhere_is_not_scored(tmp_path):
+    for name, labels in (("train", "ab"), ("validation", "ab"), ("test", ["", ""])):
+        rows = "".join(f"{name} text {n},{labels[n % 2]}\n" for n in range(12))
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}")
+    task = find_task(str(tmp_path))
+    assert own_splits(str(tmp_path), task) == ["validation"]
+
+
 @pytest.mark.parametrize(
     ("names", "found"),
     [

@@ -89,6 +89,32 @@ def test_the_held_out_part_is_stratified_seeded_and_keeps_equal_texts_together()
     assert sorted(texts[::-1][place] for place in backwards) == sorted(texts[place] for place in held)
 
 
+@pytest.mark.parametrize(
+    ("texts", "classes"),
+    [
+        ([f"text {n}" for n in range(1000)] + ["ok"] * 5000, None),  # a text that most rows have
+        (["yes"] * 50 + ["no"] * 3 + [f"text {n}" for n in range(50)], ["a"] * 53 + ["b"] * 50),
+        (["thanks"] * 19 + ["thank you"] + [f"text {n}" for n in range(50)], ["a"] * 20 + ["b"] * 50),
+    ],
+)
+def test_texts_that_many_rows_have_stay_in_training(texts, classes):
+    for seed in range(20):
+        kept, held = split_off(texts, classes, share=0.1, seed=seed)
+        assert 0.04 * len(texts) <= len(held) <= 0.15 * len(texts), seed
+        for name in set(classes or ()):
+            assert sum(classes[place] == name for place in held) <= 0.3 * classes.count(name), seed
+        assert not {texts[place] for place in held} & {texts[place] for place in kept}
+
+
+def test_of_few_texts_that_many_rows_have_the_rarest_is_held_out_where_nothing_else_can_be():
+    kept, held = split_off(["yes"] * 60 + ["no"] * 40, None, share=0.1, seed=0)
+    assert (len(kept), held) == (60, list(range(60, 100)))
+    others = [f"text {n}" for n in range(50)]
+    kept, held = split_off(["yes"] * 60 + ["no"] * 40 + others, ["a"] * 100 + ["b"] * 50, share=0.1, seed=0)
+    assert len(held) == 5
+    assert min(held) >= 100
+
+
 def test_a_class_of_three_rows_gives_none_away():
     _, held = split_off([f"text {number}" for number in range(103)], ["a"] * 3 + ["b"] * 100, share=0.1, seed=0)
     assert len(held) == 10
