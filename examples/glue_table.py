@@ -7,6 +7,7 @@ OUT/table.json has what the first table says over several tasks, and OUT/frontie
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -49,9 +50,14 @@ def main(out: Path, tasks: list[str]) -> None:
     main_tasks = [task for task in MAIN if task in tables] or tasks
     summaries = summarised(tables, main_tasks)
     print_scores(tables, summaries, main_tasks)
-    for task, table in tables.items():
-        print_costs(task, table)
-    content = {"tasks": main_tasks, "rows": [asdict(each) for each in summaries]}
+    costs = {task: [Cost.of(row) for row in table.rows] for task, table in tables.items()}
+    for task, of_task in costs.items():
+        print_costs(task, of_task)
+    content = {
+        "tasks": main_tasks,
+        "rows": [asdict(each) for each in summaries],
+        "costs": {task: [asdict(each) for each in of_task] for task, of_task in costs.items()},
+    }
     (out / "table.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     (out / "frontier.svg").write_text(frontier_svg(summaries), encoding="utf-8")
 
@@ -64,11 +70,17 @@ def table_of(out: Path, task: str) -> Table:
 
 def rows_of(tables: dict[str, Table]) -> list[str]:
     """Labels of all tables, in the order in which they come."""
-    return list(dict.fromkeys(row.label for table in tables.values() for row in table.rows))
+    return list(dict.fromkeys(label_of(row) for table in tables.values() for row in table.rows))
+
+
+def label_of(row: Row) -> str:
+    """The label of a row over all tasks. What a search found is int8 on each of them, and has exits on some."""
+    found = re.fullmatch(r"(teacher|small)-(\d+)", row.name)
+    return row.label if found is None else f"found from the {found[1]} one for {found[2]} points"
 
 
 def row_of(table: Table, label: str) -> Row | None:
-    return next((row for row in table.rows if row.label == label), None)
+    return next((row for row in table.rows if label_of(row) == label), None)
 
 
 def summarised(tables: dict[str, Table], tasks: list[str]) -> list[Summary]:
@@ -172,34 +184,77 @@ def frontier_svg(summaries: list[Summary]) -> str:
         return as_svg(figure)
 
 
-def print_costs(task: str, table: Table) -> None:
-    """Sizes, one text at a time, whole passes in two ways of batching, memory, and the speedup with its two parts."""
+@dataclass(frozen=True)
+class Cost:
+    """What a row costs on a task: sizes, one text at a time, whole passes in two ways of batching, memory, and the speedup with its two factors."""
+
+    label: str
+    parameters: float | None
+    effective_parameters: float | None
+    file_mb: float | None
+    gflops: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    by_length: float | None
+    in_file_order: float | None
+    peak_mb: float | None
+    speedup: float | None
+    interval: list[float] | None
+    engine: float | None
+    model: float | None
+
+    @classmethod
+    def of(cls, row: Row) -> "Cost":
+        sizes, passes = row.sizes, passes_of(row)
+        alone = next((row.timings[load] for load in row.timings if load.endswith("single stream")), None)
+        timing, split = row.timings.get(passes or ""), row.splits.get(passes or "")
+        return cls(
+            row.label,
+            sizes.get("parameters"),
+            sizes.get("effective_parameters"),
+            in_units(sizes.get("file_bytes"), 1e-6),
+            in_units(sizes.get("sequence_flops"), 1e-9),
+            None if alone is None else alone.p50_ms,
+            None if alone is None else alone.p99_ms,
+            pace(row, "length"),
+            pace(row, "file"),
+            sizes.get("peak_rss_mb"),
+            None if timing is None else timing.speedup,
+            None if timing is None else list(timing.speedup_interval),
+            None if split is None else split.engine,
+            None if split is None else split.model,
+        )
+
+
+def print_costs(task: str, costs: list[Cost]) -> None:
     header = [
         "model", "parameters", "if nothing were shared", "MB", "GFLOPs of 128 tokens", "p50 ms", "p99 ms", "sentences/s by length", "in file order",
         "peak MB", "speedup (95 %)", "of the engine", "of the model",
     ]  # fmt: skip
-    lines = []
-    for row in table.rows:
-        sizes, alone = (
-            row.sizes,
-            next((row.timings[load] for load in row.timings if load.endswith("single stream")), None),
-        )
-        passes = next((load for load in row.timings if load.endswith(" offline")), None)
-        split = row.splits.get(passes or "")
-        lines.append(
-            [
-                row.label,
-                *(number(sizes.get(name)) for name in ("parameters", "effective_parameters")),
-                number(sizes.get("file_bytes"), unit=1e-6, decimals=1),
-                number(sizes.get("sequence_flops"), unit=1e-9, decimals=2),
-                *(number(None if alone is None else value(alone), decimals=2) for value in (lambda cell: cell.p50_ms, lambda cell: cell.p99_ms)),
-                *(number(pace(row, way)) for way in ("length", "file")),
-                number(sizes.get("peak_rss_mb")),
-                NOT_MEASURED if passes is None else "{:.2f}x ({:.2f} to {:.2f})".format(row.timings[passes].speedup, *row.timings[passes].speedup_interval),
-                *([NOT_MEASURED] * 2 if split is None else (f"{split.engine:.2f}x", f"{split.model:.2f}x")),
-            ]
-        )  # fmt: skip
+    lines = [
+        [
+            each.label,
+            number(each.parameters),
+            number(each.effective_parameters),
+            number(each.file_mb, decimals=1),
+            *(number(value, decimals=2) for value in (each.gflops, each.p50_ms, each.p99_ms)),
+            *(
+                number(value, decimals=1 if value is not None and value < 100 else 0)
+                for value in (each.by_length, each.in_file_order)
+            ),
+            number(each.peak_mb),
+            NOT_MEASURED
+            if each.speedup is None or each.interval is None
+            else "{:.2f}x ({:.2f} to {:.2f})".format(each.speedup, *each.interval),
+            *(number(value, decimals=2, unit_text="x") for value in (each.engine, each.model)),
+        ]
+        for each in costs
+    ]
     print_grid(f"Costs on {task}", header, lines)
+
+
+def in_units(value: float | None, unit: float) -> float | None:
+    return None if value is None else value * unit
 
 
 def pace(row: Row, way: str) -> float | None:
@@ -209,8 +264,8 @@ def pace(row: Row, way: str) -> float | None:
     return paces[0].sentences_per_s if paces else None
 
 
-def number(value: float | None, *, unit: float = 1.0, decimals: int = 0, unit_text: str = "") -> str:
-    return NOT_MEASURED if value is None else f"{value * unit:,.{decimals}f}{unit_text}"
+def number(value: float | None, *, decimals: int = 0, unit_text: str = "") -> str:
+    return NOT_MEASURED if value is None else f"{value:,.{decimals}f}{unit_text}"
 
 
 def print_grid(title: str, header: list[str], lines: list[list[str]]) -> None:

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerSpan, TextAnswers
 from .answer_kinds import rule_at, threshold_of
@@ -34,7 +34,7 @@ class AnswerRequest(BaseModel):
             "examples": [{"inputs": {"question": "who sold the lamp?", "context": "The sailor sold the lamp at dusk."}}]
         },
     )
-    inputs: Question | Annotated[list[Question], Field(min_length=1), FailFast()]
+    inputs: Question | Annotated[list[Question], Field(min_length=1)]
     model: ModelName = None
     version: Version = None
     truncate: bool | None = Field(

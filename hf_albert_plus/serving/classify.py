@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import numpy
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import AnswerRule, LabelScore, Text, TextAnswers
 from .answer_kinds import rule_at
@@ -34,7 +34,7 @@ class ClassifyRequest(BaseModel):
         strict=True,
         json_schema_extra={"examples": [{"inputs": ["a film to see twice", {"text": "a", "text_pair": "b"}]}]},
     )
-    inputs: str | Pair | Annotated[list[Input], Field(min_length=1), FailFast()]
+    inputs: str | Pair | Annotated[list[Input], Field(min_length=1)]
     model: ModelName = None
     version: Version = None
     truncate: Truncate = None

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import numpy
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..engines.text_answers import EncoderFacts, TextAnswers
 from ..engines.vector_prefixes import cut_vectors
@@ -24,7 +24,7 @@ class EmbedRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"inputs": ["a film to see twice", "no"]}]}
     )
-    inputs: str | Annotated[list[str], Field(min_length=1), FailFast()]
+    inputs: str | Annotated[list[str], Field(min_length=1)]
     model: ModelName = None
     version: Version = None
     truncate: Truncate = None

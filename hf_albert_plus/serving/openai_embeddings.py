@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy
 import orjson
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from .answer_kinds import facts_of_vectors
 from .embed import FORMS, vectors_of, width_of
@@ -22,7 +22,7 @@ class EmbeddingsRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"input": ["a film to see twice", "no"]}]}
     )
-    input: str | Annotated[list[str], Field(min_length=1), FailFast()]
+    input: str | Annotated[list[str], Field(min_length=1)]
     model: ModelName = None
     encoding_format: Literal["float", "base64"] = Field(
         default="float", description="`base64` is that of the numbers as little-endian float32."

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ..engines.text_answers import AnswerRule, TextAnswers
 from ..engines.text_words import TaggedEntity, TaggedWord, check_words, tagged_texts, worded
@@ -22,7 +22,7 @@ class Words(BaseModel):
     """The words of a text, one by one; characters are counted in the text that they are with blanks between them."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    words: Annotated[list[Word], FailFast()] = Field(min_length=1)
+    words: list[Word] = Field(min_length=1)
 
     @field_validator("words", mode="before")
     @classmethod
@@ -39,7 +39,7 @@ class TagRequest(BaseModel):
         strict=True,
         json_schema_extra={"examples": [{"inputs": ["play it on Radio Bremen", {"words": ["in", "New York"]}]}]},
     )
-    inputs: str | Words | Annotated[list[str | Words], Field(min_length=1), FailFast()]
+    inputs: str | Words | Annotated[list[str | Words], Field(min_length=1)]
     model: ModelName = None
     version: Version = None
     truncate: Truncate = None

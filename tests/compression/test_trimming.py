@@ -1,6 +1,7 @@
 """Vocabularies cut to what some texts use: they read these as before, whatever kind of tokenizer it is."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -106,6 +107,15 @@ def test_a_classifier_answers_as_before(teachers, data_dir, tmp_path):
         assert model.config.pad_token_id == tokenizer.pad_token_id
         assert model.config.vocab_size == len(tokenizer)
     assert torch.equal(*answers)
+
+
+def test_what_was_trained_for_few_bits_is_not_cut(teachers, data_dir, tmp_path):
+    """Its tables have one scale, which would be that of other rows."""
+    source = shutil.copytree(teachers / "sst2", tmp_path / "few")
+    (source / "quantisation.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="--model must not be trained for few bits already"):
+        trim(str(source), data=str(data_dir), task=get_task("sst2"), output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_verb_keeps_pieces_of_further_texts(teachers, data_dir, tmp_path):

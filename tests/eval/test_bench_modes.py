@@ -123,6 +123,23 @@ def test_a_bench_is_of_what_it_says(exported_dir, words):
     assert "Missing argument" in result.output or "unexpected extra argument" in result.output
 
 
+@pytest.mark.parametrize("verb", ["eval", "bench"])
+def test_what_ran_is_a_part_of_what_was_asked_for(verb, exported_dir, data_dir, tmp_path):
+    """Another runtime of the directory, another baseline of the rows: what was measured before is not taken for it."""
+    targets = [f"a={exported_dir}:onnx", f"b={exported_dir}"]
+    words = {
+        "eval": ["--task", "sst2", "--data", str(data_dir), "--max-length", "16"],
+        "bench": ["--shapes", "1x8", "--seconds", "0.02", "--baseline", targets[0]],
+    }[verb]
+    invoke(verb, *targets, *words, "--out", tmp_path / "out")
+    other = [targets[0], f"b={exported_dir}:onnx-int8"]
+    with pytest.raises(StageConflict, match="was made by another run"):
+        invoke(verb, *other, *words, "--out", tmp_path / "out")
+    if verb == "bench":
+        with pytest.raises(StageConflict, match="settings.baseline: 'a onnx fp32' there, 'b torch fp32' asked for"):
+            invoke(verb, *targets, *words[:-1], targets[1], "--out", tmp_path / "out")
+
+
 def test_eval_and_bench_keep_a_record_of_what_they_wrote(exported_dir, data_dir, tmp_path):
     target = f"small={exported_dir}:onnx"
     verbs = {

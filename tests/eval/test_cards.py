@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from hf_albert_plus.config_building import variant_config
+from hf_albert_plus.data_names import name_of_data
 from hf_albert_plus.errors import AlbertPlusError, InvalidInput
 from hf_albert_plus.eval.reporting.card import _letters, eval_results, render_card
 from hf_albert_plus.eval.reporting.cards import read_facts
@@ -156,6 +157,32 @@ def test_a_card_keeps_what_each_seed_scored(measured, tmp_path):
     (tmp_path / "card.json").write_text(json.dumps(seeded))
     with pytest.raises(InvalidInput, match="belong together, got scores that are none of 'sst2'"):
         read_facts(tmp_path / "card.json")
+
+
+@pytest.mark.parametrize(
+    ("data_name", "as_type", "is_on_hub"),
+    [
+        ("nyu-mll/glue", "nyu-mll/glue", True),
+        ("the demo's generated data", "the-demo-s-generated-data", False),
+        ("/home/me/my.csv", "home-me-my.csv", False),
+    ],
+)
+def test_data_have_a_name_that_the_hub_takes(data_name, as_type, is_on_hub, measured, tmp_path):
+    invoke("report", "--scores", measured / "scores.json", "--bench", measured / "bench.json", "--out", tmp_path / "r",
+            "--data-name", data_name)  # fmt: skip
+    facts = read_facts(tmp_path / "r" / "cards" / "seeded-sst2.json")
+    metadata = yaml.safe_load(render_card(facts).split("---\n")[1])
+    assert metadata["model-index"][0]["results"][0]["dataset"]["type"] == as_type
+    assert (eval_results(facts) is not None) == is_on_hub
+    assert (metadata.get("datasets") == [data_name]) == is_on_hub
+
+
+def test_names_of_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "my.csv").touch()
+    assert name_of_data("data/my.csv") == name_of_data(str(tmp_path / "data" / "my.csv")) == "my.csv"
+    assert name_of_data("owner/name:configuration") == "owner/name"
 
 
 def test_cards_of_a_data_set_off_the_hub_have_no_hub_results(measured, seeds, tmp_path):

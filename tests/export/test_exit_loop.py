@@ -47,6 +47,7 @@ GRID = {
     },
     "mean": {"exit_head": "pooled", "pooling": "mean"},
     "branches on the mean": {"exit_head": "branch", "pooling": "mean", "pooler": "none"},
+    "one token type": {"exit_head": "pooled", "type_vocab_size": 1},
     "relative positions": {"exit_head": "pooled", "relative_attention_buckets": 8, "type_vocab_size": 0},
     "pruned": {"exit_head": "pooled", "block_attention_heads": [3], "block_intermediate_sizes": [16]},
 }
@@ -91,8 +92,8 @@ def loop(request, export):
 
 def inputs_of(model, **shape):
     inputs = batch_of(model, **shape)
-    if not model.config.type_vocab_size:
-        del inputs["token_type_ids"]
+    if model.config.type_vocab_size < 2:
+        inputs.pop("token_type_ids", None)
     return inputs
 
 
