@@ -69,17 +69,24 @@ def cells(printed):
 
 
 def test_means_shares_and_speedups(glue_table, tables, capsys):
-    glue_table.print_scores(tables, ["mrpc", "mnli"])
+    tasks = ["mrpc", "mnli"]
+    glue_table.print_scores(tables, glue_table.summarised(tables, tasks), tasks)
     rows = cells(capsys.readouterr().out)
     # (76 + (88 + 64) / 2) / 2 = 76, of 80; 20 times and 5 times are 10 times in the geometric mean.
     assert rows["student",][1] == "76.0 (75.0 to 77.0), 2 runs"
-    assert rows["student",][-3:] == ["76.0", "95.0 %", "10.0x"]
-    assert rows["teacher",][-3:] == ["80.0", "100.0 %", "1.0x"]
-    assert rows["floor",][2:] == ["not measured"] * 5
+    # What is the engine's part is known of one task alone.
+    assert rows["student",][-7:] == ["76.0", "95.0 %", "4.0", "1.0x", "10.0x", *["not measured"] * 2]
+    assert rows["teacher",][-7:-2] == ["80.0", "100.0 %", "4.0", "1.0x", "1.0x"]
+    assert rows["floor",][2:] == ["not measured"] * 9
+
+
+def test_what_searches_found_is_one_row_whatever_runs_it(glue_table):
+    found = [Row(f"small-3 {label}", "small-3", runtime, sizes={}, scores={}, timings={}, splits={}) for label, runtime in (("onnx int8", "onnx-int8"), ("onnx int8 with exits", "onnx-int8-exits"))]  # fmt: skip
+    assert {glue_table.label_of(row) for row in found} == {"found from the small one for 3 points"}
 
 
 def test_costs(glue_table, tables, capsys):
-    glue_table.print_costs("mrpc", tables["mrpc"])
+    glue_table.print_costs("mrpc", [glue_table.Cost.of(row) for row in tables["mrpc"].rows])
     rows = cells(capsys.readouterr().out)
     assert rows["student",][1:] == [
         "1,000,000", "not measured", "4.0", "2.50", "4.00", "4.00", "1,234", "567", "not measured", "20.00x (20.00 to 20.00)", "8.00x", "2.50x",

@@ -136,7 +136,7 @@ def test_what_ran_is_a_part_of_what_was_asked_for(verb, exported_dir, data_dir, 
     with pytest.raises(StageConflict, match="was made by another run"):
         invoke(verb, *other, *words, "--out", tmp_path / "out")
     if verb == "bench":
-        with pytest.raises(StageConflict, match="settings.baseline: 'a onnx fp32' there, 'b torch fp32' asked for"):
+        with pytest.raises(StageConflict, match="settings.baseline: a onnx fp32 there, b torch fp32 asked for"):
             invoke(verb, *targets, *words[:-1], targets[1], "--out", tmp_path / "out")
 
 
