@@ -81,7 +81,7 @@ def score(
     for name, usual in (("batching", EvalSettings.batching), ("rounds", EvalSettings.rounds)):
         if getattr(settings, name) != usual:
             facts[name] = getattr(settings, name)
-    if len(_splits(data, task, settings)) < len(evaluated_splits(data, task)):
+    if not settings.every_split and len(evaluated_splits(data, task)) > 1:
         facts["every_split"] = False
     parents = {**target_parents(targets), "data": data_parent(data, task)}
     return _score_stage(

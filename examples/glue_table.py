@@ -9,11 +9,12 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hf_albert_plus.eval.measured_documents import read_latency, read_scores
+from hf_albert_plus.eval.reporting.engine_split import Split
 from hf_albert_plus.eval.reporting.plots import COLOURS, Figure, as_svg, log_axis, undominated
 from hf_albert_plus.eval.reporting.presentation import metric_text
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table, build_table
@@ -84,37 +85,41 @@ def row_of(table: Table, label: str) -> Row | None:
 
 
 def summarised(tables: dict[str, Table], tasks: list[str]) -> list[Summary]:
-    baseline = next(iter(tables.values())).baseline
-    base = Summary(baseline, *[None] * 7)
-    found = []
-    for label in [baseline, *(label for label in rows_of(tables) if label != baseline)]:
-        rows = [row_of(tables[task], label) for task in tasks]
-        mean = over(
-            rows,
-            [row and row.mean_score(tables[task].tasks) for row, task in zip(rows, tasks, strict=True)],
-            arithmetic,
-        )
-        size = over(rows, [row and row.sizes.get("file_bytes") for row in rows], arithmetic)
-        splits = [row and row.splits.get(passes_of(row) or "") for row in rows]
-        each = Summary(
+    rows = {label: [row_of(tables[task], label) for task in tasks] for label in rows_of(tables)}
+    means, sizes = {}, {}
+    for label, of_label in rows.items():
+        scores = [row and row.mean_score(tables[task].tasks) for row, task in zip(of_label, tasks, strict=True)]
+        means[label] = over(scores, arithmetic)
+        sizes[label] = over([row and row.sizes.get("file_bytes") for row in of_label], arithmetic)
+    baseline = next(iter(rows))  # a table has it first
+    return [
+        Summary(
             label,
-            mean,
-            share=None if mean is None or (base.mean or mean) == 0 else 100 * mean / (base.mean or mean),
-            file_mb=None if size is None else size / 1e6,
-            smaller=None if size is None else (base.file_mb or size / 1e6) / (size / 1e6),
-            speedup=over(rows, [row and speedup(row) for row in rows], geometric),
-            engine=over(rows, [split and split.engine for split in splits], geometric),
-            model=over(rows, [split and split.model for split in splits], geometric),
+            means[label],
+            share=in_units(ratio(means[label], means[baseline]), 100),
+            file_mb=in_units(sizes[label], 1e-6),
+            smaller=ratio(sizes[baseline], sizes[label]),
+            speedup=over([row and speedup(row) for row in of_label], geometric),
+            engine=over([split and split.engine for split in map(split_of, of_label)], geometric),
+            model=over([split and split.model for split in map(split_of, of_label)], geometric),
         )
-        base = base if found else each
-        found.append(each)
-    return found
+        for label, of_label in rows.items()
+    ]
 
 
-def over(rows: Iterable[object], values: list[float | None], mean: Callable[[list[float]], float]) -> float | None:
-    """A mean over the tasks; None where any lacks the row or the value."""
+def split_of(row: Row | None) -> Split | None:
+    """What of the speedup of whole passes the engine does, and what the model."""
+    return None if row is None else row.splits.get(passes_of(row) or "")
+
+
+def ratio(value: float | None, of: float | None) -> float | None:
+    return None if value is None or not of else value / of
+
+
+def over(values: list[float | None], mean: Callable[[list[float]], float]) -> float | None:
+    """A mean over the tasks; None where any lacks the value."""
     known = [value for value in values if value is not None]
-    return mean(known) if known and len(known) == len(list(rows)) else None
+    return mean(known) if len(known) == len(values) else None
 
 
 def arithmetic(values: list[float]) -> float:
@@ -207,7 +212,7 @@ class Cost:
     def of(cls, row: Row) -> "Cost":
         sizes, passes = row.sizes, passes_of(row)
         alone = next((row.timings[load] for load in row.timings if load.endswith("single stream")), None)
-        timing, split = row.timings.get(passes or ""), row.splits.get(passes or "")
+        timing, split = row.timings.get(passes or ""), split_of(row)
         return cls(
             row.label,
             sizes.get("parameters"),

@@ -19,6 +19,8 @@ from hf_albert_plus.tasks.splits import load_split
 from hf_albert_plus.tasks.task import Task
 
 Example = dict[str, list[int]]
+# Tokens of an example where nothing is known of the model's training.
+LENGTH = 128
 
 
 def as_arrays(example: Example, *, rank: int = 2) -> dict[str, numpy.ndarray]:
@@ -30,7 +32,7 @@ def as_arrays(example: Example, *, rank: int = 2) -> dict[str, numpy.ndarray]:
 
 
 def task_examples(
-    directory: Path, config: PreTrainedConfig, *, data: str, task: str | Task, count: int, max_length: int = 128
+    directory: Path, config: PreTrainedConfig, *, data: str, task: str | Task, count: int, max_length: int = LENGTH
 ) -> list[Example]:
     """Examples of a GLUE task's training split as rows of token ids, drawn with a fixed seed."""
     chosen = get_task(task)
@@ -42,7 +44,7 @@ def task_examples(
 
 
 def text_examples(
-    directory: Path, config: PreTrainedConfig, *, texts: Path, count: int, max_length: int = 128
+    directory: Path, config: PreTrainedConfig, *, texts: Path, count: int, max_length: int = LENGTH
 ) -> list[Example]:
     """The first lines of a text file; a tab separates the two texts of a pair.
 
@@ -65,7 +67,7 @@ def text_examples(
     return [_example(tokenizer(*row, truncation=True, max_length=longest), tokenizer.model_input_names) for row in rows]
 
 
-def sample_examples(directory: Path, model: PreTrainedModel, *, count: int, max_length: int = 128) -> list[Example]:
+def sample_examples(directory: Path, model: PreTrainedModel, *, count: int, max_length: int = LENGTH) -> list[Example]:
     """Rows of the texts that come with this package; of random tokens where a directory has no tokenizer."""
     longest = min(max_length, longest_input(model.config))
     if not has_tokenizer(directory):

@@ -36,7 +36,14 @@ from hf_albert_plus.export.graph.tracing import export_graph, save_graph
 from hf_albert_plus.export.precision.input_ranges import Range, find_ranges
 from hf_albert_plus.export.precision.products import matching_products
 from hf_albert_plus.export.precision.trained import TrainedGraph, write_trained
-from hf_albert_plus.export.real_examples import Example, as_arrays, sample_examples, task_examples, text_examples
+from hf_albert_plus.export.real_examples import (
+    LENGTH,
+    Example,
+    as_arrays,
+    sample_examples,
+    task_examples,
+    text_examples,
+)
 from hf_albert_plus.export.settings import ExportSettings, Scorer
 from hf_albert_plus.model_inputs import axis_names, longest_input
 from hf_albert_plus.random_inputs import Tensors, with_choices
@@ -298,14 +305,10 @@ def _examples(source: Path, model: PreTrainedModel, settings: ExportSettings, *,
     return sample_examples(source, model, count=settings.examples, max_length=_trained_length(source))
 
 
-# Tokens of an example where nothing is known of the model's training.
-_LENGTH = 128
-
-
 def _trained_length(source: Path) -> int:
     """The longest input in tokens that a model was trained with, where that is known."""
     task = read_task(source)
-    return _LENGTH if task is None else task.max_length
+    return LENGTH if task is None else task.max_length
 
 
 def _tokenizer(source: Path, model: PreTrainedModel) -> Any:

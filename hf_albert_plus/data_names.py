@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# Of data on the Hub, `OWNER/NAME`.
+HUB_ID = r"[\w.-]+/[\w.-]+"
 # What the Hub does not take in a name.
 _OTHERS = re.compile(r"[^\w.-]+")
 
@@ -15,7 +16,7 @@ def name_of_data(data: str) -> str:
 
 def is_hub_id(name: str) -> bool:
     """Whether a name has the form that data have on the Hub, `OWNER/NAME`."""
-    return _HUB_ID.fullmatch(name) is not None
+    return re.fullmatch(HUB_ID, name) is not None
 
 
 def as_dataset_type(name: str) -> str:

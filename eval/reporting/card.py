@@ -21,8 +21,8 @@ from hf_albert_plus.eval.reporting.presentation import (
 )
 from hf_albert_plus.eval.reporting.table import NOT_MEASURED, Row, Table
 from hf_albert_plus.eval.window_counts import WindowCount
-from hf_albert_plus.records.lineage import Fingerprint, ancestors, stage_facts
-from hf_albert_plus.records.record import RECORD, open_record, training_record
+from hf_albert_plus.records.lineage import Ancestor, Fingerprint, ancestors, stage_facts
+from hf_albert_plus.records.record import training_record
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.task import ERRORS, Task
 from hf_albert_plus.tasks.task_file import describe_task, task_of
@@ -107,16 +107,16 @@ def card_facts(
         "lineage": [stage_facts(each) for each in behind],
         **({"chosen_rows": chosen} if chosen else {}),
         "scores": [_score(row, part, task) for row in (*rows, *floor) for part in task.rows if part in row.scores],
-        **_ranges(directory),
+        **_ranges(behind),
         "baseline": table.baseline,
         "latency": [_latency(row, table) for row in rows],
         "machine": to_json(latency.environment),
     }
 
 
-def _ranges(directory: Path) -> dict[str, int]:
-    """On how many examples the ranges of int8 were found, where the export says so."""
-    exports = open_record(directory).result.get("exports", {}) if (directory / RECORD).is_file() else {}
+def _ranges(behind: list[Ancestor]) -> dict[str, int]:
+    """On how many examples the ranges of int8 were found, where the model's own stage is an export that says so."""
+    exports = behind[0].record["result"].get("exports", {}) if behind else {}
     examples = exports.get("onnx-int8", {}).get("calibration_examples")
     return {} if not examples else {"int8_examples": examples}
 

@@ -14,6 +14,7 @@ from .batching import is_by_token
 from .classifier_config import answer_rule_of
 from .engine import Engine
 from .text_answers import Decide
+from .text_encoder import VECTORS
 
 # Of the mean size of the logits.
 LARGEST_DIFFERENCE = 1e-3
@@ -124,10 +125,6 @@ def check_invariance(measured: Invariance, *, what: str) -> None:
         )
 
 
-# What an encoder of sentences is asked for, beside its hidden states.
-_VECTORS = "sentence_embedding"
-
-
 def answers_alone(
     engine: Engine, rows: Sequence[dict[str, Any]], *, pad: Pad, description: str | None = None
 ) -> list[torch.Tensor]:
@@ -162,7 +159,7 @@ def _answers(
     for batch in track(batches, total=len(batches), description=description):
         tensors = pad([rows[index] for index in batch])
         output = engine(**tensors)
-        name = _VECTORS if _VECTORS in output else next(iter(output))
+        name = VECTORS if VECTORS in output else next(iter(output))
         mask = tensors["attention_mask"].bool()
         for position, index in enumerate(batch):
             value = output[name][position]

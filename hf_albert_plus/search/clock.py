@@ -23,6 +23,7 @@ class Clock:
         work: of its encoder.
         own: its paces beside the teacher in torch.
         known: the times of shapes.
+        fitted: to these, what predicts the times of others.
     """
 
     target: Target
@@ -30,9 +31,10 @@ class Clock:
     work: Work
     own: Paces
     known: list[Pace] = field(default_factory=list)
+    fitted: PredictedTime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.known.append(Pace(self.work, self.ms))
+        self._learn(self.work, self.ms)
 
     @property
     def ms(self) -> float:
@@ -57,11 +59,15 @@ class Clock:
 
     def learn(self, shape: Slimmed, paces: Paces) -> None:
         """Keeps the milliseconds that a text took in a shape, beside the clock."""
-        self.known.append(Pace(self.work.slimmed(shape), self.ms / self._ratio(paces)))
+        self._learn(self.work.slimmed(shape), self.ms / self._ratio(paces))
+
+    def _learn(self, work: Work, ms: float) -> None:
+        self.known.append(Pace(work, ms))
+        self.fitted = PredictedTime.fitted(self.known)
 
     def predicted_ms(self, shape: Slimmed) -> float:
         """The milliseconds that a text will take in a shape."""
-        return PredictedTime.fitted(self.known).of(self.work.slimmed(shape))
+        return self.fitted.of(self.work.slimmed(shape))
 
     def slowest_ms(self, budget: Budget) -> float:
         """What a shape may be predicted to take of a text, so that it will be as fast as a budget asks, and faster than the teacher."""

@@ -17,6 +17,7 @@ from .finalists import nearest
 from .hunt import Hunt
 from .leaving_early import is_worth_it
 from .pick import Pick, points_text
+from .time_left import is_of_exits
 from .tried import BEGUN, TEACHER, Tried
 
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
@@ -65,7 +66,7 @@ def document(hunt: Hunt, pick: Pick) -> dict[str, Any]:
             {
                 "name": each.name,
                 "shape": each.words,
-                "score": _finite(each.score),
+                "score": each.score,
                 "stopped": each.why,
                 **({} if each.measured is None else _figures(each, pick)),
             }
@@ -78,7 +79,7 @@ def _figures(tried: Tried, pick: Pick) -> dict[str, Any]:
     assert tried.measured is not None
     lost = pick.losses[tried.name]
     return {
-        "lost": _finite(round(lost.points, 4)),
+        "lost": round(lost.points, 4) if math.isfinite(lost.points) else None,
         "lost_at_most": None if lost.at_most is None else round(lost.at_most, 4),
         "speedup": round(tried.measured.speedup, 2),
         "alone_ms": round(tried.measured.latency_ms, 3),
@@ -86,11 +87,6 @@ def _figures(tried: Tried, pick: Pick) -> dict[str, Any]:
         "directory": str(tried.directory),
         "runtime": tried.runtime,
     }
-
-
-def _finite(value: float | None) -> float | None:
-    """A number; None where it is undefined."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def verdict(hunt: Hunt, pick: Pick) -> str:
@@ -179,7 +175,7 @@ def _plotted(tried: Tried, pick: Pick) -> PlottedTrial:
 
 
 def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
-    cells = [measure_text(metric, _finite(tried.score), decimals=1)]
+    cells = [measure_text(metric, tried.score, decimals=1)]
     if tried.measured is None:
         cells += ["", "", "", "", "", tried.why or ""]
     else:
@@ -237,7 +233,7 @@ def _command(directory: Path, *, data: Path) -> str:
     for name in _OPTIONS.get(record.stage, ()):
         if record.settings.get(name) is not None:
             words += [f"--{name.replace('_', '-')}", str(record.settings[name])]
-    if record.stage == "distill" and record.settings["phases"] == ["exits"]:
+    if record.stage == "distill" and is_of_exits(record):
         words += ["--phases", "exits"]
     for export in record.settings.get("to") or [] if record.stage == "export" else []:
         words += ["--to", export]

@@ -12,7 +12,7 @@ from hf_albert_plus.eval.targets import Target
 
 from ..records.progress import say
 from .ledger import Ledger
-from .pick import Measured, affords, answers_of, is_within, score_of
+from .pick import Measured, answers_of, is_within, score_of
 from .setbacks import SETBACKS
 from .shapes import Slimmed
 from .study_log import StudyLog
@@ -112,7 +112,7 @@ class Learning(Ledger):
             self.workshop.taught[name] = (shape, learned)
             with self._or_left(name, words):
                 tried = self._measure(name, words, learned, shape=shape)
-                if self.keeps_within(tried.measured):
+                if tried.measured is not None and self.keeps_within(tried.measured):
                     return
 
     def _learn_first(self, shape: Slimmed, *, ms: float) -> Begun | None:
@@ -170,9 +170,3 @@ class Learning(Ledger):
         if not self.budget.seeks_speed:
             return best is None or -lost.rank > best
         return is_within(lost, self.budget) and (best is None or begun.ms < self.clock.ms_of(best))
-
-    def keeps_within(self, measured: Measured | None) -> bool:
-        """Whether a finished candidate keeps within all that is asked; never where the least loss is sought, which has no end."""
-        if measured is None or not self.budget.seeks_speed:
-            return False
-        return self.holds(measured.name) and affords(measured, self.budget)

@@ -108,12 +108,16 @@ class Ledger:
         """Whether a finished candidate loses no more than it may, with confidence."""
         return is_within(self.losses[name], self.budget)
 
+    def keeps_within(self, measured: Measured) -> bool:
+        """Whether a finished candidate keeps within all that is asked, where the fastest that does is sought."""
+        return self.holds(measured.name) and affords(measured, self.budget)
+
     def best(self) -> float | None:
         """The speedup of the fastest that keeps within the budget; where speed is given and not sought, the least that is lost, its sign
         turned."""
-        afforded = [each for each in self.finished if affords(each, self.budget)]
         if self.budget.seeks_speed:
-            return max((each.speedup for each in afforded if self.holds(each.name)), default=None)
+            return max((each.speedup for each in self.finished if self.keeps_within(each)), default=None)
+        afforded = (each for each in self.finished if affords(each, self.budget))
         return max((-self.losses[each.name].rank for each in afforded), default=None)
 
     def shapes(self) -> list[Measured]:

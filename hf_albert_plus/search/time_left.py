@@ -36,13 +36,13 @@ class TimeLeft:
 
     def learning_s(self, share: float) -> float:
         """What a share of a candidate's passes has taken so far, in the mean. Exits are none: they learn alone, on fewer rows."""
-        taken = [record for record in self._records("distill") if not _is_of_exits(record)]
+        taken = [record for record in self._records("distill") if not is_of_exits(record)]
         passes = sum(float(record.settings.get("epochs", 0)) for record in taken)
         return 0.0 if not passes else share * self.workshop.epochs * sum(record.seconds for record in taken) / passes
 
     def exits_s(self) -> float:
         """What exits on a candidate took so far, in the median; before any a part of what candidates took."""
-        taken = [record.seconds for record in self._records("distill") if _is_of_exits(record)]
+        taken = [record.seconds for record in self._records("distill") if is_of_exits(record)]
         return median(taken) if taken else self.learning_s(0.5)
 
     def measuring_s(self) -> float:
@@ -53,5 +53,6 @@ class TimeLeft:
         return [record for record in self.workshop.records if record.stage == stage]
 
 
-def _is_of_exits(record: Record) -> bool:
+def is_of_exits(record: Record) -> bool:
+    """Whether a distillation taught exits alone."""
     return record.settings.get("phases") == ["exits"]

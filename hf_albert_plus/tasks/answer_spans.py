@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, shown
 from .column_roles import Columns
 from .data_settings import DataSettings
-from .label_kinds import is_missing
 from .labels import FoundLabels
 from .most_likely import json_value
 from .row_texts import check_utf8
@@ -113,10 +112,7 @@ def read_answers(table: "pyarrow.Table", contexts: list[str], task: Task, *, whe
 
 
 def hides_answers(table: "pyarrow.Table", task: Task) -> bool:
-    """Whether no row has a label, or an answer in its context: those of a test split may be kept elsewhere."""
-    if not task.has_spans:
-        columns = [table.column(name).to_pylist() for name in task.label_columns]
-        return bool(columns) and all(is_missing(value) for values in columns for value in values)
+    """Whether no row of a task of spans has an answer."""
     values = (json_value(value) for value in table.column(task.label_columns[0]).to_pylist())
     return not any(value.get("text") if isinstance(value, dict) else value for value in values)
 

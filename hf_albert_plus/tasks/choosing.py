@@ -9,10 +9,9 @@ from .data_settings import DataSettings
 from .dataset_tables import is_dataset_directory, is_on_hub
 from .glue import TASKS, get_task
 from .own_data import find_task, for_training, read_as
-from .tables import SUFFIXES
+from .split_files import files_of_rows
 from .task import Task, check_no_spans
 from .task_file import read_task
-from .text_files import form_of
 
 
 def choose_task(
@@ -70,7 +69,7 @@ def _is_own(data: str, benchmark: Task) -> bool:
     folders = {each.name.lower() for each in path.iterdir() if each.is_dir()}
     if {benchmark.name.lower(), benchmark.title.lower()} & folders:
         return False
-    return is_dataset_directory(data) or any(each.is_file() and form_of(each) in SUFFIXES for each in path.iterdir())
+    return is_dataset_directory(data) or bool(files_of_rows(path))
 
 
 def named_task(name: str) -> Task:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..data_names import HUB_ID
 from ..errors import InvalidInput, first_line
 from ..hub_connection import check_data
 from .split_names import names_of_splits
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _DATASET_FILES = ("dataset_dict.json", "state.json")
-_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.+-]+))?")
+_HUB_ID = re.compile(rf"({HUB_ID})(?::([\w.+-]+))?")
 
 
 def is_dataset_directory(data: str) -> bool:

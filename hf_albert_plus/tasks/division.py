@@ -54,8 +54,8 @@ def _by_text(texts: Sequence[str], places: Sequence[int]) -> dict[str, list[int]
 def _chosen(groups: dict[str, list[int]], *, count: int, seed: int) -> list[int]:
     """The places of whole groups of equal texts, about so many; none where there is one text alone, or all groups are larger."""
     chosen: list[int] = []
-    for text in sorted(groups, key=lambda text: _drawn(text, seed)):
-        if len(chosen) >= count or len(groups) == 1:
+    for text in sorted(groups, key=lambda text: _drawn(text, seed)) if len(groups) > 1 else ():
+        if len(chosen) >= count:
             break
         if len(groups[text]) <= 2 * count:
             chosen += groups[text]

@@ -14,6 +14,7 @@ from .data_settings import DataSettings
 from .dataset_tables import is_dataset_directory, is_on_hub, read_dataset_directory, read_hub
 from .division import split_off
 from .glue import TASKS
+from .label_kinds import is_missing
 from .labels import read_labels, unlabelled
 from .roles_and_labels import find_roles_and_labels
 from .row_texts import check_utf8, texts_of, with_task_column
@@ -206,7 +207,7 @@ def own_splits(data: str, task: Task) -> list[str]:
     labelled = [
         split
         for split, table in tables.items()
-        if set(task.label_columns) <= set(table.column_names) and not (split == "test" and hides_answers(table, task))
+        if set(task.label_columns) <= set(table.column_names) and not (split == "test" and _hides_labels(table, task))
     ]
     if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or _holds_out(data, task)):
         labelled.append("validation")
@@ -317,6 +318,13 @@ def _check_columns(table: "pyarrow.Table", task: Task, *, where: str, labelled: 
             )
 
 
+def _hides_labels(table: "pyarrow.Table", task: Task) -> bool:
+    """Whether no row has a label: those of a test split may be kept elsewhere."""
+    if task.has_spans:
+        return hides_answers(table, task)
+    return all(is_missing(value) for name in task.label_columns for value in table.column(name).to_pylist())
+
+
 def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, List, Sequence, Value
 
@@ -325,7 +333,7 @@ def _rows(table: "pyarrow.Table", task: Task, *, where: str, labelled: bool) -> 
     columns: dict[str, list[Any]] = {name: read(table, name, where=where) for name in task.columns}
     has_labels = set(task.label_columns) <= set(table.column_names)
     is_whole = has_labels and not any(table.column(name).null_count for name in task.label_columns)
-    keeps = labelled or (is_whole and not hides_answers(table, task))
+    keeps = labelled or (is_whole and not _hides_labels(table, task))
     if not keeps:
         columns["label"] = unlabelled(task, table.num_rows)
     elif task.has_tags:

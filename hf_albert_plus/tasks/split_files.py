@@ -31,7 +31,7 @@ def split_sources(data: str) -> dict[str, list[Path]]:
         found = _named(path, beginning=beginning)
     if found:
         return found
-    files = _files_of_rows(path)
+    files = files_of_rows(path)
     if len(files) == 1:
         return {"train": files}
     there = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) or "nothing"
@@ -51,7 +51,7 @@ def _named(path: Path, *, beginning: str = "") -> dict[str, list[Path]]:
         named = [file for file in sorted(path.iterdir()) if form.fullmatch(bare(file).stem)]
         files = [file for file in named if form_of(file) in SUFFIXES and not version_of(file)]
         folders = [folder for name in names for folder in (path / name,) if folder.is_dir()]
-        files += [file for folder in folders for file in _files_of_rows(folder)]
+        files += [file for folder in folders for file in files_of_rows(folder)]
         files = files or of_one_version([file for file in named if form_of(file) == JSON_SUFFIX], split)
         if len({form_of(file) for file in files}) > 1:
             raise InvalidInput(
@@ -69,14 +69,15 @@ def _named(path: Path, *, beginning: str = "") -> dict[str, list[Path]]:
 def _shared_beginning(path: Path) -> str:
     """What stands before the names of splits, where it is the same in all of them and one is the training split's; else empty."""
     form = re.compile(f"(.+[-_.])({'|'.join(ALL_NAMES)}){_NUMBERED}", re.IGNORECASE)
-    found = [named for file in _files_of_rows(path) if (named := form.fullmatch(bare(file).stem))]
+    found = [named for file in files_of_rows(path) if (named := form.fullmatch(bare(file).stem))]
     beginnings = {named[1].lower() for named in found}
     if len(beginnings) != 1 or not any(named[2].lower().startswith("train") for named in found):
         return ""
     return beginnings.pop()
 
 
-def _files_of_rows(folder: Path) -> list[Path]:
+def files_of_rows(folder: Path) -> list[Path]:
+    """The files of tables in a folder, in the order of their names."""
     return sorted(file for file in folder.iterdir() if file.is_file() and form_of(file) in SUFFIXES)
 
 
@@ -90,7 +91,7 @@ def all_files(path: Path) -> list[Path]:
         check_input_file(path, what="--unlabelled", repair="check the path")
         return [path]
     folder = path / "scores" if (path / "scores").is_dir() else path
-    files = _files_of_rows(folder)
+    files = files_of_rows(folder)
     if len({form_of(file) for file in files}) != 1:
         there = ", ".join(file.name for file in files[:12]) or "none"
         raise InvalidInput(
