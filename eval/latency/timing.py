@@ -167,7 +167,7 @@ def take_turns(
                 if time.perf_counter() >= stop or _known(samples, baseline):
                     break
                 progress.total += 1
-                progress.set_postfix_str("noisy: more rounds")
+                progress.set_postfix_str("noisy: more rounds", refresh=False)
             first = turn % len(labels)
             for label in labels[first:] + labels[:first]:
                 end = time.perf_counter() + method.settle_s

@@ -10,6 +10,8 @@ from tqdm.auto import tqdm
 from .processes import is_first
 
 Item = TypeVar("Item")
+# Least seconds between two drawings: a log keeps each of them as a line.
+_ON_SCREEN, _IN_A_LOG = 0.2, 10.0
 _FORMAT = "  {desc:<34.34} {percentage:3.0f}%|{bar:24}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
@@ -21,7 +23,7 @@ def bar(*, total: float, description: str, initial: float = 0, unit_scale: bool 
         initial=initial,
         unit_scale=unit_scale,
         bar_format=_FORMAT,
-        mininterval=0.2,
+        mininterval=_ON_SCREEN if sys.stderr.isatty() else _IN_A_LOG,
         dynamic_ncols=True,
         disable=not is_first(),
     )

@@ -102,7 +102,7 @@ class Progress(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if self.bar is not None and logs and "loss" in logs:
-            self.bar.set_postfix_str(f"loss {float(logs['loss']):.3f}")
+            self.bar.set_postfix_str(f"loss {float(logs['loss']):.3f}", refresh=False)
 
     def close(self) -> None:
         if self.bar is not None:
