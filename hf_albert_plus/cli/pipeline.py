@@ -248,24 +248,25 @@ class _Run:
         self.steps.run(f"distil the student on {task.name}", stage)
 
     def search(self, task: Task) -> Record:
-        batch_size = self.settings.batch_size or task.batch_size
+        batch_size, out = self.settings.batch_size or task.batch_size, self.out / "search" / task.name
         hunt = search(
             str(self.trained("teacher", task)),
             data=self.data,
             task=replace(task, batch_size=batch_size),
-            out=self.out / "search" / task.name,
+            out=out,
             settings=self.settings.search(),
             threads=self.threads,
         )
         if hunt.is_stopped:
             raise KeyboardInterrupt  # what follows would be of a student that the same command may not find again
-        picked = picked_student(hunt)
+        picked = picked_student(hunt, out=out)
         nearest = (
             "" if picked.holds else f", the nearest: nothing is shown to lose at most {self.settings.max_drop:g} points"
         )
         notes.print(f"  the student: {printable(picked.tried.words)}{nearest}")
+        notes.print(f"  what was tried: {printable(str(picked.page))}")
         self.found[task.name] = picked.directory
-        return read_record(picked.directory)
+        return replace(read_record(picked.directory), reused=False)  # the search itself goes on each time
 
     def export(self, task: Task) -> None:
         from hf_albert_plus.export.stage import export

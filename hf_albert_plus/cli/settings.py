@@ -8,7 +8,7 @@ from ..distillation.settings import DEFAULT, DistilSettings, StudentSettings
 from ..option import Option, PythonOnly
 from ..search.settings import CompressSettings, parse_time
 from ..tasks.task import Task
-from ..training.settings import Precision, TrainSettings, check_trackers
+from ..training.settings import Precision, TrainSettings, check_rates, check_trackers
 
 _BY_SET = PythonOnly("--set has them")
 
@@ -67,6 +67,8 @@ class RunSettings:
         from hf_albert_plus.eval.settings import BenchSettings
         from hf_albert_plus.eval.targets import parse_shapes
 
+        check_rates(self, epochs="teacher_epochs", learning_rate="learning_rate")
+        check_rates(self, epochs="student_epochs", learning_rate="student_learning_rate")
         BenchSettings(seconds=self.bench_seconds)
         parse_shapes(self.shapes)
         self.search()

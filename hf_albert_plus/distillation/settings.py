@@ -11,7 +11,7 @@ from ..errors import InvalidInput, check_values, suggest
 from ..option import Option, PythonOnly
 from ..tasks.glue import TASKS
 from ..tasks.task import Task
-from ..training.settings import TrainSettings
+from ..training.settings import TrainSettings, check_rates
 
 if TYPE_CHECKING:
     from .phases import Layers, Method, Phase
@@ -120,8 +120,7 @@ class DistilSettings:
     ] = None
 
     def __post_init__(self) -> None:
-        epochs = 1 if self.epochs is None else self.epochs
-        TrainSettings(epochs, batch_size=1, learning_rate=5e-5 if self.learning_rate is None else self.learning_rate)
+        check_rates(self, epochs="epochs", learning_rate="learning_rate")
         for name, _ in self.values:
             if name not in self.row.defaults:
                 raise InvalidInput(

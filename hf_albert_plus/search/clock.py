@@ -9,7 +9,7 @@ from .predicted_time import Pace, PredictedTime
 from .settings import Budget, Traffic
 from .shapes import Slimmed, Work
 
-# Of the time that is asked for, what a shape is looked for by: a prediction may be some percent off.
+# Shapes are sought at this share of the time that is asked for, as a prediction may be some percent off.
 _PREDICTED = 0.9
 
 

@@ -25,8 +25,8 @@ _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms a
 _STAGES = ("cut", "smaller", "begun", "taught")
 
 
-def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None) -> None:
-    """Writes `compress.json`, `compress.md`, `compress.html` and `frontier.svg`.
+def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None = None) -> Path:
+    """Writes `compress.json`, `compress.md`, `compress.html`, which is returned, and `frontier.svg`.
 
     Args:
         report: the finalists', timed in turns; None where they were not.
@@ -45,9 +45,11 @@ def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None) ->
         "report": None if report is None else os.path.relpath(report, out),
     }
     write_text(out / "frontier.svg", svg)
-    write_text(out / "compress.html", environment().get_template("compress.html.jinja").render(**facts))
+    page = out / "compress.html"
+    write_text(page, environment().get_template("compress.html.jinja").render(**facts))
     write_text(out / "compress.md", environment().get_template("compress.md.jinja").render(**facts))
     write_json(out / "compress.json", document(hunt, pick))
+    return page
 
 
 def document(hunt: Hunt, pick: Pick) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Slimmed:
 
 @dataclass(frozen=True)
 class Work:
-    """What a text is multiplied with in an encoder, in units of the teacher's: layers that run, and heads and columns over all of them."""
+    """How much an encoder computes for a text: the layers that run, and its heads and columns summed over them."""
 
     layers: int
     heads: int
@@ -86,9 +86,7 @@ class Work:
         )
 
 
-def shape_of_time(
-    layers: int, *, time: float, predicted: Callable[[Slimmed], float], embedding_size: int | None = None
-) -> Slimmed | None:
+def shape_of_time(layers: int, *, time: float, predicted: Callable[[Slimmed], float]) -> Slimmed | None:
     """The widest shape of so many layers that is predicted to take `time`; None where even the thinnest takes longer, or where the
     whole layers take far less.
 
@@ -105,7 +103,7 @@ def shape_of_time(
             wide = middle
         else:
             thin = middle
-    return Slimmed(layers, round(thin, 2), embedding_size)
+    return Slimmed(layers, round(thin, 2))
 
 
 def can_share(config: Any) -> bool:

@@ -158,15 +158,17 @@ class PickedStudent:
         tried: the pick, or what comes nearest where nothing holds the budget.
         directory: of its weights.
         holds: whether it holds the budget.
+        page: of the search.
     """
 
     tried: Tried
     directory: Path
     holds: bool
+    page: Path
 
 
-def picked_student(hunt: Hunt) -> PickedStudent:
-    """The pick, or what comes nearest."""
+def picked_student(hunt: Hunt, *, out: Path) -> PickedStudent:
+    """The pick, or what comes nearest. The search's own report is written to `out`, without a run in which finalists take turns."""
     pick = hunt.judge.choose(hunt.finished, hunt.budget)
     name = pick.name or nearest(hunt, pick)[0].name
     (tried,) = (each for each in hunt.tried if each.name == name)
@@ -177,7 +179,7 @@ def picked_student(hunt: Hunt) -> PickedStudent:
         directory = shop.taught[name][1]
     else:
         directory = shop.guide if name == TRIMMED else shop.teacher
-    return PickedStudent(tried, directory, holds=pick.name is not None)
+    return PickedStudent(tried, directory, holds=pick.name is not None, page=write_frontier(hunt, pick, out=out))
 
 
 def _teacher(source: str, *, data: str, task: Task, out: Path, settings: CompressSettings) -> Path:
@@ -228,7 +230,7 @@ def _conclude(hunt: Hunt, *, out: Path) -> Compressed:
     chosen = next((each for each in finalists if each.name == pick.name), None)
     table, folder = None, out / "finals" / _digest([f"{each.name} {each.runtime}" for each in finalists])
     directory = _place(chosen, out / PICK)
-    write_frontier(hunt, pick, out=out, report=None)
+    write_frontier(hunt, pick, out=out)
     if not hunt.is_stopped:
         table = _measure(hunt, finalists, folder)
         directory = _place(chosen, out / PICK)  # with its card

@@ -39,6 +39,16 @@ def check_trackers(report_to: Sequence[str]) -> None:
 _MOST_EPOCHS, _LARGEST_BATCH, _LONGEST = 1_000_000, 1 << 24, 1 << 20
 
 
+def check_rates(settings: object, *, epochs: str, learning_rate: str) -> None:
+    """Raises where a field of passes or one of rates, of these names, cannot be trained with; None is somebody else's choice."""
+    passes, rate = getattr(settings, epochs), getattr(settings, learning_rate)
+    check_values(
+        settings,
+        (epochs, passes is None or 0 < passes <= _MOST_EPOCHS, f"above 0 and at most {_MOST_EPOCHS:,}", "1"),
+        (learning_rate, rate is None or 0 < rate < 1, "between 0 and 1", "5e-5"),
+    )
+
+
 @dataclass(frozen=True)
 class TrainSettings:
     """How a model is trained: by AdamW, with linear warm-up and decay. Fractions of an epoch are fine."""
@@ -65,11 +75,10 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         check_trackers(self.report_to)
+        check_rates(self, epochs="epochs", learning_rate="learning_rate")
         check_values(
             self,
-            ("epochs", 0 < self.epochs <= _MOST_EPOCHS, f"above 0 and at most {_MOST_EPOCHS:,}", "1"),
             ("batch_size", 1 <= self.batch_size <= _LARGEST_BATCH, f"at least 1 and at most {_LARGEST_BATCH:,}", "32"),
-            ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "5e-5"),
             ("warmup", 0 <= self.warmup < 1, "a share from 0 up to, not including, 1", "0.06"),
             ("weight_decay", 0 <= self.weight_decay < 1, "from 0 up to, not including, 1", "0.01"),
             ("max_length", 4 <= self.max_length <= _LONGEST, f"at least 4 and at most {_LONGEST:,}", "128"),

@@ -193,3 +193,18 @@ def test_parts_know_the_option_that_named_them(tmp_path):
     (tmp_path / "t.txt").write_bytes(b"\xff")
     with pytest.raises(InvalidInput, match="--text must be UTF-8"):
         list(Part(str(tmp_path / "t.txt"), "text", 0, 1, size=1, option="--text").documents())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"teacher_epochs": -1}, "--teacher-epochs must be above 0 and at most 1,000,000, got -1; use --teacher-epochs 1"),
+        ({"student_epochs": 0}, "--student-epochs must be above 0"),
+        ({"learning_rate": 2}, "--learning-rate must be between 0 and 1, got 2"),
+        ({"student_learning_rate": 2}, "--student-learning-rate must be between 0 and 1, got 2; use --student-learning-rate 5e-5"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
+)  # fmt: skip
+def test_a_run_names_the_option_that_was_given(given, said):
+    with pytest.raises(InvalidInput, match=said):
+        RunSettings(**given)

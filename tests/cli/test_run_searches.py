@@ -21,10 +21,10 @@ def two_shapes(monkeypatch):
         convert(teacher, output=out / "found", overrides={"num_hidden_layers": DEPTHS[task.name]}, initialise="first")
         return SimpleNamespace(is_stopped=False, name=task.name, directory=out / "found")
 
-    def picked(hunt):
+    def picked(hunt, *, out):
         name, directory = hunt.name, hunt.directory
         tried = Tried(name=name, words=f"{DEPTHS[name]} layers", directory=directory, runtime="onnx-int8", score=0.0)
-        return PickedStudent(tried, directory, holds=name == "sst2")
+        return PickedStudent(tried, directory, holds=name == "sst2", page=out / "compress.html")
 
     monkeypatch.setattr(pipeline, "search", search)
     monkeypatch.setattr(pipeline, "picked_student", picked)
@@ -50,6 +50,10 @@ def test_students_of_several_shapes_have_rows_of_their_own(encoder_dir, data_dir
         assert "sequences of up to 16 tokens in training" in card
     said = capsys.readouterr().err
     assert said.count("the nearest: nothing is shown to lose at most 1 points") == 1
+    assert [
+        f"what was tried: {out / 'search' / task / 'compress.html'}" in said.replace("\n", "") for task in DEPTHS
+    ] == [True, True]
+    assert "done before" not in said
 
 
 def test_a_run_that_is_stopped_in_a_search_makes_nothing_of_what_it_had(encoder_dir, data_dir, tmp_path, monkeypatch):

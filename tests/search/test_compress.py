@@ -87,8 +87,11 @@ def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.records.stage._prepare", refuse)
     again = run(teachers / "sst2", data_dir, out)
     assert json.loads((out / "compress.json").read_text()) == document
-    picked = picked_student(again.hunt)
+    (tmp_path / "page").mkdir()
+    picked = picked_student(again.hunt, out=tmp_path / "page")
     assert (picked.tried.name, picked.holds) == (document["pick"], True)
+    assert picked.page.is_file()
+    assert json.loads((picked.page.parent / "compress.json").read_text()) == document
     assert (picked.directory / "model.safetensors").is_file()
 
 

@@ -12,7 +12,7 @@ import torch
 from transformers.masking_utils import create_bidirectional_mask
 
 from ...engines.classifier_config import label_thresholds_of, problem_type_of
-from ...errors import InvalidInput, check_known
+from ...errors import InvalidInput, suggest
 from ..settings import Kind
 
 # How far apart two predictions of a regression are the same (PABEE, section 3.3).
@@ -39,7 +39,10 @@ class Criterion:
     label_thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        check_known(self, kind=get_args(Kind))
+        if self.kind not in get_args(Kind):
+            raise InvalidInput(
+                "--criterion must be known", got=repr(self.kind), repair=suggest(self.kind, list(get_args(Kind)))
+            )
         whole = self.kind == "patience"
         right = self.threshold >= 1 and self.threshold == int(self.threshold) if whole else 0 <= self.threshold <= 1
         if not right:

@@ -29,10 +29,11 @@ def vector_similarity_loss(
     """
     check_shapes(student_BW=student_BW, teacher_BH=teacher_BH)
     batch, width = student_BW.shape
-    if any(not 0 < prefix <= width for prefix in prefixes):
-        raise InvalidInput(
-            f"a prefix must have from 1 to the vector's {width} numbers", got=max(prefixes), repair="leave it out"
-        )
+    for prefix in prefixes:
+        if not 0 < prefix <= width:
+            raise InvalidInput(
+                f"a prefix must have from 1 to the vector's {width} numbers", got=prefix, repair="leave it out"
+            )
     expected_BB = _cosines(teacher_BH)
     errors = [(_cosines(student_BW[:, :kept]) - expected_BB).square().sum() for kept in (width, *prefixes)]
     return torch.stack(errors).sum() / max(1, batch * (batch - 1))
