@@ -43,6 +43,7 @@ def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None = N
         "columns": _COLUMNS,
         "rows": [_row(each, pick, metric, hunt) for each in sorted(hunt.tried, key=_order)],
         "report": None if report is None else os.path.relpath(report, out),
+        "is_stopped": hunt.is_stopped,
     }
     write_text(out / "frontier.svg", svg)
     page = out / "compress.html"
@@ -213,8 +214,8 @@ def commands(hunt: Hunt, tried: Tried) -> str:
 
 # What a record calls an option of its verb, by stage.
 _OPTIONS = {
-    "prune": ("heads", "columns", "depth", "max_length", "seed"),
-    "distill": ("method", "epochs", "learning_rate", "batch_size", "max_length", "seed"),
+    "prune": ("heads", "columns", "depth", "examples", "max_length", "seed", "precision"),
+    "distill": ("method", "epochs", "learning_rate", "batch_size", "max_length", "seed", "precision"),
     "calibrate": ("criterion", "max_drop", "max_length", "seed"),
 }
 
