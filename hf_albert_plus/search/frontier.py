@@ -14,7 +14,7 @@ from hf_albert_plus.eval.reporting.trials_plot import PlottedTrial, trials_svg
 from ..records.files import write_json, write_text
 from ..records.record import RECORD, read_record
 from .finalists import nearest
-from .hunt import Hunt
+from .hunt import SPENT, Hunt
 from .leaving_early import is_worth_it
 from .pick import Pick, points_text
 from .time_left import is_of_exits
@@ -148,9 +148,11 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
     ]
     if faster:
         next_one = min(faster, key=lambda each: each.measured.speedup if each.measured else 0.0)
+        pace, lost = _speed_words(next_one), f"lost {points_text(pick.losses[next_one.name].points)} points"
         said.append(
-            f"More time would look between the pick and the next faster candidate, {_speed_words(next_one)}, which lost "
-            f"{points_text(pick.losses[next_one.name].points)} points: the same command with a larger --time-budget goes on."
+            f"More time would look between the pick and the next faster candidate, {pace}, which {lost}: the same command with a larger --time-budget goes on."
+            if hunt.is_stopped or hunt.ended == SPENT
+            else f"The next faster candidate, {pace}, {lost}."
         )
     return said
 

@@ -26,6 +26,8 @@ from .time_left import OutOfTime
 from .tried import TEACHER, TRIMMED
 from .workshop import RUNTIME
 
+# How a search ends that more time would take further.
+SPENT = "the time was spent"
 # Nothing is faster: embeddings and the graph's own steps take a seventieth of the teacher's time.
 _FASTEST = 1 / 70
 # Of the differences between layers that share a block.
@@ -71,7 +73,7 @@ class Hunt(Learning):
         try:
             self._try_all()
         except OutOfTime:
-            self.ended = "the time was spent"
+            self.ended = SPENT
             with suppress(OutOfTime):
                 self.measure_begun()
 
