@@ -241,8 +241,10 @@ def test_the_page_answers_with_its_server_and_without(made, visited):
     tokenizer = AutoTokenizer.from_pretrained(made / "models" / "trained")
     classify = pipeline("text-classification", model=engine, tokenizer=tokenizer, device="cpu", top_k=None)
     expected = [[each["label"], f"{each['score']:.3f}"] for each in classify(["the film is not good ."])[0]]
-    assert visited["online"]["rows"] == visited["offline"]["rows"] == expected
-    for seen in (visited["online"], visited["offline"]):
+    for seen in (visited["crowded"], visited["online"], visited["offline"]):
+        if seen is None:
+            pytest.skip("Chromium gives a page under 50 MB of this disk; free some of it")
+        assert seen["rows"] == expected
         assert float(seen["status"].removesuffix(" ms")) > 0
     loaded = [each["path"] for each in visited["requests"] if each["path"].startswith("/models/trained/")]
     assert sorted(loaded[:4]) == [
