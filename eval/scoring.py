@@ -315,7 +315,7 @@ def score_engine(engine: Engine, *, data: str, task: Task, max_length: int = 128
         InvalidInput: the engine is no classifier of the task.
     """
     tokenizer = tokenizer_for(engine, task, max_length=max_length)
-    rows = load_split(data, task, next(iter(task.rows.values())))
+    rows = load_split(data, task, task.judging_split)
     encoded = encode(rows, task, tokenizer, max_length=max_length)
     logits = predict(engine, encoded.to_list(), tokenizer, Batching().of(encoded["length"]), description="score")
     return first_metric(logits, rows["label"], task, rule=rule_for(task, engine.config))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from hf_albert_plus.errors import check_values
+from hf_albert_plus.errors import check_values, length_rule
 from hf_albert_plus.option import Option, PythonOnly
 
 # A day of one measurement, a thousand measurements, and more sentences a second than any machine answers.
@@ -31,7 +31,7 @@ class EvalSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("max_length", self.max_length >= 4, "at least 4", "128"),
+            length_rule(self.max_length),
             ("rounds", 1 <= self.rounds <= _ROUNDS, f"at least 1 and at most {_ROUNDS:,}", "5"),
         )
 
@@ -51,7 +51,7 @@ class InspectSettings:
         check_values(
             self,
             ("rows", 1 <= self.rows <= 1 << 30, "at least 1", "500"),
-            ("max_length", self.max_length >= 4, "at least 4", "128"),
+            length_rule(self.max_length),
         )
 
 
@@ -80,7 +80,7 @@ class BenchSettings:
                 f"greater than 0 and at most {_FASTEST:,.0f}",
                 "100, or leave it out for half the baseline's pace",
             ),
-            ("max_length", self.max_length >= 4, "at least 4", "128"),
+            length_rule(self.max_length),
         )
 
 
@@ -104,7 +104,7 @@ class ServedSettings:
             ("clients", 1 <= self.clients <= 1024, "at least 1 and at most 1,024", "4"),
             ("seconds", 1 <= self.seconds <= _LONGEST_S, f"at least 1 and at most {_LONGEST_S:,}", "20"),
             ("wait_ms", 0 <= self.wait_ms <= 60_000, "at least 0 and at most 60,000", "0"),
-            ("max_length", self.max_length >= 4, "at least 4", "128"),
+            length_rule(self.max_length),
         )
 
 

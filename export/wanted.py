@@ -5,7 +5,7 @@ from pathlib import Path
 from hf_albert_plus.compression.quantisation.scheme import Scheme, read_scheme
 from hf_albert_plus.config_files import load_config
 from hf_albert_plus.engines.artefacts import ARTEFACTS, TYPED_GRAPHS, Artefact
-from hf_albert_plus.errors import InvalidInput, need, suggest
+from hf_albert_plus.errors import InvalidInput, check_known, need, suggest
 from hf_albert_plus.export.exits.exit_exports import check_exits
 from hf_albert_plus.export.sentence_vectors import check_pooling
 from hf_albert_plus.export.settings import EXIT_FORMS, ExportSettings
@@ -53,12 +53,7 @@ def _check_names(to: list[str], settings: ExportSettings) -> None:
     for name in to:
         if name not in ARTEFACTS:
             raise InvalidInput("--to must be a known export", got=repr(name), repair=suggest(name, list(ARTEFACTS)))
-    if settings.exit_form not in EXIT_FORMS:
-        raise InvalidInput(
-            "--exit-form must be known",
-            got=repr(settings.exit_form),
-            repair=suggest(settings.exit_form, list(EXIT_FORMS)),
-        )
+    check_known(settings, exit_form=tuple(EXIT_FORMS))
     if settings.tensorrt_from not in TYPED_GRAPHS:
         raise InvalidInput(
             "--tensorrt-from must be a typed graph",

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -67,8 +68,24 @@ class ScoreError(AlbertPlusError):
         self.score, self.reference, self.max_drop = score, reference, max_drop
 
 
-def check_values(settings: object, *rules: tuple[str, bool, str, object]) -> None:
-    """Raises for the first field that breaks its rule: (field, whether it holds, the rule in words, a value that works)."""
+# Field, whether its value holds, the rule in words, and a value that works.
+Rule = tuple[str, bool, str, object]
+_LONGEST = 1 << 20
+
+
+def seed_rule(seed: int) -> Rule:
+    """What every seed must be: numpy takes no other."""
+    return ("seed", 0 <= seed < 2**32, "from 0 up to 2^32 - 1", "42")
+
+
+def length_rule(max_length: int | None, *, least: int = 4, example: int = 128) -> Rule:
+    """What the longest input in tokens must be, where it is given: two special tokens and one of each text have room in the least."""
+    holds = max_length is None or least <= max_length <= _LONGEST
+    return ("max_length", holds, f"at least {least} and at most {_LONGEST:,}", example)
+
+
+def check_values(settings: object, *rules: Rule) -> None:
+    """Raises for the first field that breaks its rule."""
     for name, valid, rule, repair in rules:
         if not valid:
             option = f"--{name.replace('_', '-')}"
@@ -78,9 +95,15 @@ def check_values(settings: object, *rules: tuple[str, bool, str, object]) -> Non
 def check_known(settings: object, **known: tuple[str, ...]) -> None:
     """Raises for the first field that is none of the names known for it."""
     for name, names in known.items():
-        value = getattr(settings, name)
-        if value not in names:
-            raise InvalidInput(f"--{name} must be known", got=repr(value), repair=suggest(value, list(names)))
+        check_name(getattr(settings, name), names, option=f"--{name.replace('_', '-')}")
+
+
+def check_name(value: str, names: Sequence[str], *, option: str) -> None:
+    """Raises for a value that is none of the names of an option."""
+    if value not in names:
+        close = difflib.get_close_matches(str(value), names, n=1)
+        repair = f"did you mean {close[0]!r}?" if close else f"use {names[0]!r}"
+        raise InvalidInput(f"{option} must be one of {', '.join(names)}", got=repr(value), repair=repair)
 
 
 def first_line(error: Exception) -> str:

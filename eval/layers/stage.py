@@ -53,7 +53,7 @@ def texts_of(
             repair="add --text FILE, or --data FILE" if data is None else "leave out one of the two",
         )
     if data is not None and task is not None:
-        split = settings.split or next(iter(task.rows.values()))
+        split = settings.split or task.judging_split
         rows = load_split(data, task, split, labelled=False)
         columns = [list(rows[name][: settings.rows]) for name in task.columns]
         return columns, data_parent(data, task)

@@ -28,6 +28,17 @@ def write_card(directory: Path, facts: dict[str, Any]) -> None:
         write_text(directory / EVAL_RESULTS / f"glue-{facts['task']}.yaml", results)
 
 
+def write_cards(report: Path, models: dict[str, Path]) -> None:
+    """Puts the cards that a report made into the directories of the models.
+
+    Args:
+        report: directory of the report.
+        models: NAME-TASK -> directory.
+    """
+    for name, directory in models.items():
+        write_card(directory, read_facts(report / "cards" / f"{name}.json"))
+
+
 def read_facts(path: Path) -> dict[str, Any]:
     """A card's facts.
 

@@ -62,7 +62,7 @@ def chosen_rows(
     for stage in reversed(own):
         data = stage.record["parents"].get("data", {"path": "", "sha256": ""})
         for what, rows, chosen in _choices(stage, own):
-            split = chosen.get("split") or next(iter(task.rows.values()))
+            split = chosen.get("split") or task.judging_split
             of = _OF_SPLIT if split == "train" else _origin(data, chosen, behind)
             scored = of != _SET_ASIDE and split in splits and _are_same(data, scored_on)
             found[what] = {"what": what, "rows": rows, "split": split, "of": of, "are_scored": scored}

@@ -32,6 +32,11 @@ from hf_albert_plus.records.record import Record, file_parent, fingerprint
 from hf_albert_plus.records.stage import run_stage
 
 
+def read_table(scores: list[Path], *, bench: Path) -> Table:
+    """The table of a report, from the documents that it was made of."""
+    return build_table([read_scores(path) for path in scores], read_latency(bench))
+
+
 def report(
     scores: list[Path],
     *,

@@ -100,7 +100,7 @@ def find_threshold(
         form: `loop` or `segments`.
     """
     config, settings, task = model.config, recalibration.settings, recalibration.task
-    split = settings.split or next(iter(task.rows.values()))
+    split = settings.split or task.judging_split
     longest = min(settings.max_length, longest_input(config))
     encoded = encode(load_split(recalibration.data, task, split), task, tokenizer, max_length=longest)
     lengths = encoded["length"][:]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from ..engines.batch_plans import TOKEN_BUDGET
-from ..errors import InvalidInput, check_values
+from ..errors import InvalidInput, check_values, length_rule
 from ..option import Option, PythonOnly
 
 
@@ -38,7 +38,7 @@ class ScoreSettings:
     def __post_init__(self) -> None:
         check_values(
             self,
-            ("max_length", self.max_length is None or self.max_length >= 4, "at least 4", "128"),
+            length_rule(self.max_length),
             (
                 "token_budget",
                 1 <= self.token_budget <= 1 << 24,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..errors import check_values
+from ..errors import check_values, length_rule, seed_rule
 from ..option import Option
 
 
@@ -23,6 +23,6 @@ class CalibrateScoresSettings:
         check_values(
             self,
             ("folds", 2 <= self.folds <= 1000, "from 2 to 1,000", "5"),
-            ("max_length", 4 <= self.max_length <= 1 << 20, "at least 4 and at most 1,048,576", "128"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            length_rule(self.max_length),
+            seed_rule(self.seed),
         )

@@ -83,7 +83,7 @@ def calibrate_scores(
         classifier: Any = load_classifier(model, option="DIR", task=task).eval()
         config, rule = classifier.config, answer_rule_of(classifier.config)
         layers = _last_layers(classifier, model)
-        split = chosen.split or next(iter(task.rows.values()))
+        split = chosen.split or task.judging_split
         tokenizer, rows = task_rows(model, config, data=data, task=task, max_length=chosen.max_length, split=split)
         rows = rows.select(numpy.argsort(rows["length"][:], kind="stable"))
         logits_JNC = _logits(classifier, rows, tokenizer, task, count=len(layers))

@@ -17,7 +17,8 @@ from ..distillation.phases import layers_of
 from ..distillation.stage import distill
 from ..distillation.students import student_architecture
 from ..errors import InvalidInput, suggest
-from ..records.record import Record, read_record
+from ..records.record import Record, parent, read_record
+from ..records.stage import discard
 from ..search.stage import picked_student, search
 from ..tasks.glue import get_task
 from ..tasks.rows import fits_positions
@@ -260,13 +261,21 @@ class _Run:
         if hunt.is_stopped:
             raise KeyboardInterrupt  # what follows would be of a student that the same command may not find again
         picked = picked_student(hunt, out=out)
-        nearest = (
-            "" if picked.holds else f", the nearest: nothing is shown to lose at most {self.settings.max_drop:g} points"
-        )
+        nearest = "" if picked.holds else f", the nearest: nothing is shown to keep within {hunt.budget.in_words()}"
         notes.print(f"  the student: {printable(picked.tried.words)}{nearest}")
         notes.print(f"  what was tried: {printable(str(picked.page))}")
         self.found[task.name] = picked.directory
+        self.make_room(task)
         return replace(read_record(picked.directory), reused=False)  # the search itself goes on each time
+
+    def make_room(self, task: Task) -> None:
+        """Removes what was made of another student, which an earlier search with less time found."""
+        exported = self.model("student", task)
+        found = parent(self.found[task.name])["sha256"]
+        if not exported.is_dir() or read_record(exported).parents["model"]["sha256"] == found:
+            return
+        for made in (exported, self.out / "scores" / task.name, self.out / "latency", self.out / "report"):
+            discard(made)
 
     def export(self, task: Task) -> None:
         from hf_albert_plus.export.stage import export
@@ -318,10 +327,8 @@ class _Run:
         self.steps.run("time", stage)
 
     def report(self, tasks: list[Task], *, data_name: str) -> "Table":
-        from hf_albert_plus.eval.measured_documents import read_latency, read_scores
-        from hf_albert_plus.eval.reporting.cards import read_facts, write_card
-        from hf_albert_plus.eval.reporting.stage import report
-        from hf_albert_plus.eval.reporting.table import build_table
+        from hf_albert_plus.eval.reporting.cards import write_cards
+        from hf_albert_plus.eval.reporting.stage import read_table, report
 
         scores = [self.out / "scores" / task.name / "scores.json" for task in tasks]
         scores += [self.out / "floor" / task.name / "scores.json" for task in tasks if self.settings.has_floor(task)]
@@ -329,8 +336,6 @@ class _Run:
         output = self.out / "report"
         stage = partial(report, scores, bench=latency, output=output, title="Speedup table", data_name=data_name)
         self.steps.run("report", stage)
-        for task in tasks:
-            for role in ROLES:
-                card = output / "cards" / f"{self.row(role, task)}-{task.name}.json"
-                write_card(self.model(role, task), read_facts(card))
-        return build_table([read_scores(path) for path in scores], read_latency(latency))
+        models = {f"{self.row(role, task)}-{task.name}": self.model(role, task) for task in tasks for role in ROLES}
+        write_cards(output, models)
+        return read_table(scores, bench=latency)

@@ -26,7 +26,12 @@ class RunSettings:
             "is distilled as it is, and so is auto where --method, --set, --student-epochs or --student-learning-rate say how."
         ),
     ] = StudentSettings.student
-    max_drop: Annotated[float, Option("Points that the student of a search may lose, with 90 % confidence.")] = 1.0
+    max_drop: Annotated[
+        float | None,
+        Option(
+            "Points that the student of a search may lose, with 90 % confidence. Default: 1, and of an error a twentieth of the teacher's."
+        ),
+    ] = None
     time_budget: Annotated[
         float, Option("Longest time of a search, such as 60m.", parse=parse_time, default="60m", metavar="TIME")
     ] = CompressSettings.time_budget

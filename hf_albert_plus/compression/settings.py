@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from ..errors import InvalidInput, check_known, check_values
+from ..errors import InvalidInput, check_known, check_values, length_rule, seed_rule
 from ..option import Option, PythonOnly
 from ..training.settings import TrainSettings, ZeroSettings
 
@@ -187,6 +187,6 @@ class CalibrateSettings:
             ("exit_cost", self.exit_cost is None or 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
             ("folds", 2 <= self.folds <= 1000, "from 2 to 1,000", "5"),
             ("batch_size", 1 <= self.batch_size <= 1 << 24, "at least 1 and at most 16,777,216", "64"),
-            ("max_length", 4 <= self.max_length <= 1 << 20, "at least 4 and at most 1,048,576", "128"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            length_rule(self.max_length),
+            seed_rule(self.seed),
         )

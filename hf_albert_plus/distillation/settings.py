@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..conversion.settings import Initialisation
-from ..errors import InvalidInput, check_values, suggest
+from ..errors import InvalidInput, check_values, seed_rule, suggest
 from ..option import Option, PythonOnly
 from ..tasks.glue import TASKS
 from ..tasks.task import Task
@@ -215,7 +215,7 @@ class AugmentSettings:
             ("copies", 1 <= self.copies <= 10_000, "at least 1 and at most 10,000", "20"),
             ("probability", 0 < self.probability <= 1, "greater than 0 and at most 1", "0.4"),
             ("candidates", 1 <= self.candidates <= 10_000, "at least 1 and at most 10,000", "15"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            seed_rule(self.seed),
         )
 
     def describe(self) -> dict[str, Any]:

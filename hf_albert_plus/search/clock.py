@@ -1,6 +1,7 @@
 """The clock of a search: the teacher in int8, beside which candidates are timed in turns, and what their times teach of others'."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hf_albert_plus.eval.targets import Target
 
@@ -8,6 +9,8 @@ from .paces import Paces
 from .predicted_time import Pace, PredictedTime
 from .settings import Budget, Traffic
 from .shapes import Slimmed, Work
+from .tried import TEACHER
+from .workshop import RUNTIME, Workshop
 
 # Shapes are sought at this share of the time that is asked for, as a prediction may be some percent off.
 _PREDICTED = 0.9
@@ -35,6 +38,23 @@ class Clock:
 
     def __post_init__(self) -> None:
         self._learn(self.work, self.ms)
+
+    @classmethod
+    def of(cls, shop: Workshop, config: Any) -> "Clock":
+        """Exports the teacher and times it, unless that was done.
+
+        Args:
+            config: of the teacher as an ALBERT-plus model.
+        """
+        folder = shop.out / TEACHER
+        target = Target("clock", shop.export(shop.teacher, folder / "model"), RUNTIME)
+        own = shop.paces(target, folder / "paces", baseline=Target("torch", shop.teacher, "torch"))
+        return cls(target, shop.settings.traffic, Work.of(config), own)
+
+    @property
+    def torch_ms(self) -> float:
+        """The teacher's own milliseconds a text in torch, in batches."""
+        return self.own.batches_ms * self.own.batches_ratio
 
     @property
     def ms(self) -> float:

@@ -2,7 +2,6 @@
 
 import math
 import os
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,15 @@ from hf_albert_plus.eval.reporting.templates import environment
 from hf_albert_plus.eval.reporting.trials_plot import PlottedTrial, trials_svg
 
 from ..records.files import write_json, write_text
-from ..records.record import RECORD, read_record
+from .commands import commands_of
 from .finalists import nearest
 from .hunt import SPENT, Hunt
 from .leaving_early import is_worth_it
-from .pick import Pick, points_text
-from .time_left import is_of_exits
-from .tried import BEGUN, TEACHER, Tried
+from .pick import CONFIDENCE, Pick, points_text
+from .tried import TEACHER, Tried
 
+PAGE = "compress.html"
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
-# The directories of a candidate before it gets exits or is exported, in their order.
-_STAGES = ("cut", "smaller", "begun", "taught")
 
 
 def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None = None) -> Path:
@@ -44,13 +41,21 @@ def write_frontier(hunt: Hunt, pick: Pick, *, out: Path, report: Path | None = N
         "rows": [_row(each, pick, metric, hunt) for each in sorted(hunt.tried, key=_order)],
         "report": None if report is None else os.path.relpath(report, out),
         "is_stopped": hunt.is_stopped,
+        "goes_on": not hunt.ended,
     }
     write_text(out / "frontier.svg", svg)
-    page = out / "compress.html"
+    page = out / PAGE
     write_text(page, environment().get_template("compress.html.jinja").render(**facts))
     write_text(out / "compress.md", environment().get_template("compress.md.jinja").render(**facts))
     write_json(out / "compress.json", document(hunt, pick))
     return page
+
+
+def write_progress(hunt: Hunt, *, out: Path) -> Path:
+    """The same while the search goes on, by the losses that are known: the choice among all is cross-fitted at its end."""
+    leader = hunt.leader()
+    so_far = Pick(None if leader is None else leader.name, CONFIDENCE, None, hunt.losses)
+    return write_frontier(hunt, so_far, out=out)
 
 
 def document(hunt: Hunt, pick: Pick) -> dict[str, Any]:
@@ -123,11 +128,18 @@ def _loss_words(tried: Tried, pick: Pick) -> str:
 def notes(hunt: Hunt, pick: Pick) -> list[str]:
     """What one must know to read the report."""
     rows, spent = len(hunt.judge.teacher.labels), hunt.workshop.spent_s
+    ending = f"the search ended because {hunt.ended}" if hunt.ended else "the search goes on"
     said = [
         f"Judged on {rows:,} validation rows, which no candidate learned from. The choice is cross-fitted in {len(hunt.judge.folds)} folds: "
         "the loss that is expected is that of picks on rows that did not choose them.",
-        f"{_counted(len(hunt.tried), 'candidate')} in {_counted(round(spent / 60), 'minute')}; the search ended because {hunt.ended}.",
+        f"{_counted(len(hunt.tried), 'candidate')} in {_counted(round(spent / 60), 'minute')}; {ending}.",
     ]
+    passes = hunt.workshop.passes
+    if passes.count < passes.whole:
+        said.append(
+            f"Candidates learned {passes.count:g} of the {passes.whole:g} passes that the task takes, so that several had room in the time; in "
+            "another --out a larger --time-budget gives them more."
+        )
     if hunt.task.has_tags:
         said.append(
             "No candidate has exits: they read one answer to a text, and a sentence could leave no earlier than its least sure word."
@@ -198,51 +210,5 @@ def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
         "words": tried.words,
         "cells": cells,
         "is_pick": tried.name == pick.name,
-        "commands": commands(hunt, tried),
+        "commands": commands_of(tried.name, hunt.workshop),
     }
-
-
-def commands(hunt: Hunt, tried: Tried) -> str:
-    """The commands that make a candidate, stage by stage, as its records have them."""
-    base, exits, ending = tried.name.partition("-exits")
-    has_begun = base.endswith(BEGUN)
-    folder = hunt.workshop.out / base.removesuffix(BEGUN)
-    stages = [*_STAGES, "exits", f"calibrated{ending}", f"leaves-early{ending}"] if exits else [*_STAGES, "model"]
-    if has_begun:
-        stages = [*_STAGES[:-1], "begun-model"]
-    wanted = [name for name in stages if (folder / name / RECORD).is_file()]
-    return "\n".join(_command(folder / name, data=hunt.workshop.rows.data) for name in wanted)
-
-
-# What a record calls an option of its verb, by stage.
-_OPTIONS = {
-    "prune": ("heads", "columns", "depth", "examples", "max_length", "seed", "precision"),
-    "distill": ("method", "epochs", "learning_rate", "batch_size", "max_length", "seed", "precision"),
-    "calibrate": ("criterion", "max_drop", "max_length", "seed"),
-}
-
-
-def _command(directory: Path, *, data: Path) -> str:
-    record = read_record(directory)
-    parents = {name: facts["path"] for name, facts in record.parents.items()}
-    words = ["albert-plus", record.stage]
-    if record.stage in ("export", "convert"):
-        words += [parents.get("model") or parents["source"]]
-    else:
-        for name in ("model", "teacher", "student", "unlabelled"):
-            words += [f"--{name}", parents[name]] if name in parents else []
-    if "data" in parents:
-        # A record names the task's own folder there, and the option the one above it.
-        words += ["--data", str(data)]
-        words += ["--task", str(record.settings["task"])] if "task_rows" not in record.settings else []
-    for name in _OPTIONS.get(record.stage, ()):
-        if record.settings.get(name) is not None:
-            words += [f"--{name.replace('_', '-')}", str(record.settings[name])]
-    if record.stage == "distill" and is_of_exits(record):
-        words += ["--phases", "exits"]
-    for export in record.settings.get("to") or [] if record.stage == "export" else []:
-        words += ["--to", export]
-    overrides = record.settings.get("overrides") or {} if record.stage in ("convert", "distill") else {}
-    for name, value in overrides.items():
-        words += ["--set", f"{name}={value}"]
-    return shlex.join([*words, "--out", str(directory)])

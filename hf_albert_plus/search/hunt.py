@@ -4,9 +4,11 @@ At every speed shapes of several depths learn for a quarter of their passes; the
 halving, Jamieson and Talwalkar 2016, with one rung).
 """
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 
 from hf_albert_plus.eval.targets import Target
@@ -14,16 +16,16 @@ from hf_albert_plus.eval.targets import Target
 from ..records.progress import say
 from .clock import Clock
 from .descent import Descent, around, depths
-from .learning import Learning
+from .learning import Begun, Learning
 from .leaving_early import gain_on_teacher, is_worth_it, shape_leaves_early, teacher_leaves_early
 from .narrow_embeddings import embedding_that_fits, fits
+from .paces import Paces
 from .pick import Measured, affords, score_of, share_of_asked
 from .setbacks import SETBACKS
 from .shapes import Slimmed, can_share, shape_of_time
-from .shapes import Work as EncoderWork
 from .study_log import StudyLog, TriedProposal
 from .time_left import OutOfTime
-from .tried import TEACHER, TRIMMED
+from .tried import TEACHER, TRIMMED, Tried
 from .workshop import RUNTIME
 
 # How a search ends that more time would take further.
@@ -33,7 +35,7 @@ _FASTEST = 1 / 70
 # Of the differences between layers that share a block.
 _RANK = 16
 # Proposals in a row that improve nothing end a search.
-_IDLE = 3
+_IDLE = 6
 # Proposals in a row of what was tried or cannot be: there is nothing new.
 _DECLINED = 25
 # What counts as faster, beside what times differ by from one measuring to the next: of a speedup, and of the time that is proposed.
@@ -47,10 +49,12 @@ class Hunt(Learning):
     """One search.
 
     Attributes:
-        ended: why it did.
+        show: is called with the search whenever a candidate is finished.
+        ended: why it did; empty while it goes on.
         is_stopped: by Ctrl-C.
     """
 
+    show: "Callable[[Hunt], object]" = lambda hunt: None
     ended: str = ""
     is_stopped: bool = False
 
@@ -92,14 +96,15 @@ class Hunt(Learning):
         self._leave_early((self.of_holding() if self.budget.seeks_speed else self.shapes())[:2])
         self._follow_proposals()
 
+    def keep(self, name: str, words: str, directory: Path, runtime: str, *, paces: Paces | None) -> Tried:
+        tried = super().keep(name, words, directory, runtime, paces=paces)
+        self.show(self)
+        return tried
+
     def _export_teacher(self) -> None:
         """The teacher in int8: the candidate that needs no training, and the clock that all others are timed beside."""
-        shop = self.workshop
-        directory = shop.export(shop.teacher, shop.out / TEACHER / "model")
-        target, torch = Target("clock", directory, RUNTIME), Target("torch", shop.teacher, "torch")
-        own = shop.paces(target, shop.out / TEACHER / "paces", baseline=torch)
-        self.clock = Clock(target, shop.settings.traffic, EncoderWork.of(self.config), own)
-        self.keep(TEACHER, "all layers, no training", directory, RUNTIME, paces=None)
+        self.clock = Clock.of(self.workshop, self.config)
+        self.keep(TEACHER, "all layers, no training", self.clock.target.directory, RUNTIME, paces=None)
 
     def _export_trimmed(self) -> None:
         """What the teacher is with the pieces that its task uses, where the file has to be smaller: it needs no training either."""
@@ -190,6 +195,7 @@ class Hunt(Learning):
         if not shapes:
             return None
         self.time.afford(self.time.learning_s(0.25))
+        shapes = shapes[: self._most_begun()]
         self.workshop.ahead(self.workshop.begin, shapes)
         begun = [each for shape in shapes if (each := self.begin(shape, ms=ms)) is not None]
         if not begun:
@@ -199,8 +205,25 @@ class Hunt(Learning):
         for each in begun:
             if each is not best:
                 self.leave(each, why=f"{best.shape.in_words()} came nearer to the teacher as fast")
-        self.finish(best)
+        self._finish_or_leave(best, gain=max)
         return best.shape.name if best.shape.name in self.losses else None
+
+    def _most_begun(self) -> int:
+        """How many shapes may begin so that one of them can learn the rest in the time that is left; one may always."""
+        rest = self.time.left_s - self.time.learning_s(0.75) - self.time.measuring_s()
+        first = self.time.learning_s(0.25)
+        return max(1, int(rest / first)) if first else sys.maxsize
+
+    def _finish_or_leave(self, begun: Begun, *, gain: Callable[[list[float]], float]) -> None:
+        """Has a shape learn the rest, unless it would lose too much even with what others gained by that.
+
+        Args:
+            gain: of what the others gained, as much is expected of it.
+        """
+        if self._is_hopeless(begun.score, gain=gain):
+            self.leave(begun, why="it was not to be expected that it would hold")
+        else:
+            self.finish(begun)
 
     def _shapes_of(self, ms: float, depths: Sequence[int]) -> list[Slimmed]:
         """The widest shape of each depth that is predicted to take `ms`, and of as many shared layers; those whose file is small enough."""
@@ -255,10 +278,8 @@ class Hunt(Learning):
                 continue
             declined = 0
             begun = self.begin(shape, ms=ms)
-            if begun is not None and self._is_hopeless(begun.score):
-                self.leave(begun, why="it was not to be expected that it would hold")
-            elif begun is not None:
-                self.finish(begun)
+            if begun is not None:
+                self._finish_or_leave(begun, gain=median)
                 self._leave_early([each for each in self.of_holding() if each.name == shape.name])
             idle = 0 if self._is_better_than(before) else idle + 1
         self.ended = f"{_IDLE} proposals in a row improved nothing" if idle == _IDLE else "nothing new was proposed"
@@ -266,7 +287,7 @@ class Hunt(Learning):
     def _propose(self) -> TriedProposal:
         """What is to be tried of a new proposal; no shape where none of that depth takes so long, or where it was tried."""
         proposal = self.log.propose()
-        ms = min(proposal.ms, self._slowest_of_use())
+        ms = min(max(proposal.ms, self._fastest_of_use()), self._slowest_of_use())
         shape = shape_of_time(proposal.layers, time=ms, predicted=self.clock.predicted_ms)
         if shape is None or self._sized(shape).name in self.names():
             self.log.decline("no shape of this depth takes so long, or it was tried")
@@ -278,6 +299,14 @@ class Hunt(Learning):
         holding, asked = self.of_holding(), self._slowest_ms()
         return min(asked, _BELOW * self.clock.ms_of(holding[0].speedup)) if holding else asked
 
+    def _fastest_of_use(self) -> float:
+        """Milliseconds a text of the slowest finished shape that lost too much, of those that are faster than all that hold: what is faster
+        still would lose more."""
+        holding = self.of_holding()
+        fastest_held = holding[0].speedup if holding else 0.0
+        failed = [each.speedup for each in self.shapes() if not self.holds(each.name) and each.speedup > fastest_held]
+        return self.clock.ms_of(min(failed)) if failed and self.budget.seeks_speed else 0.0
+
     def _is_better_than(self, before: float | None) -> bool:
         """Whether there is something better than there was, by more than a speed differs when it is measured again."""
         best = self.best()
@@ -285,9 +314,9 @@ class Hunt(Learning):
             return best != before
         return best > (_FASTER * before if self.budget.seeks_speed else before)
 
-    def _is_hopeless(self, score: float | None) -> bool:
+    def _is_hopeless(self, score: float | None, *, gain: Callable[[list[float]], float]) -> bool:
         """Whether a shape would lose too much even with what others gained after their first passes."""
         if self.budget.max_drop is None or not self.gains:
             return False
         teacher = self.worth(score_of(self.teacher_scores, self.task.metrics[0]))
-        return self.worth(score) + median(self.gains) < teacher - self.budget.max_drop
+        return self.worth(score) + gain(self.gains) < teacher - self.budget.max_drop

@@ -112,13 +112,19 @@ class Ledger:
         """Whether a finished candidate keeps within all that is asked, where the fastest that does is sought."""
         return self.holds(measured.name) and affords(measured, self.budget)
 
-    def best(self) -> float | None:
-        """The speedup of the fastest that keeps within the budget; where speed is given and not sought, the least that is lost, its sign
-        turned."""
+    def leader(self) -> Measured | None:
+        """The fastest that keeps within the budget; where speed is given and not sought, what loses least."""
         if self.budget.seeks_speed:
-            return max((each.speedup for each in self.finished if self.keeps_within(each)), default=None)
+            return max(filter(self.keeps_within, self.finished), key=lambda each: each.speedup, default=None)
         afforded = (each for each in self.finished if affords(each, self.budget))
-        return max((-self.losses[each.name].rank for each in afforded), default=None)
+        return min(afforded, key=lambda each: self.losses[each.name].rank, default=None)
+
+    def best(self) -> float | None:
+        """The leader's speedup; where speed is given and not sought, what it loses, the sign turned."""
+        leader = self.leader()
+        if leader is None:
+            return None
+        return leader.speedup if self.budget.seeks_speed else -self.losses[leader.name].rank
 
     def shapes(self) -> list[Measured]:
         """The shapes that learned all that they are given, without exits, the fastest first."""

@@ -46,7 +46,8 @@ class Loss:
     Attributes:
         points: of the two scores, above zero where the candidate is worse.
             NaN where either is undefined.
-        at_most: what it loses with the confidence that was asked for; None where a draw leaves that undefined.
+        at_most: what it loses with the confidence that was asked for; None where a draw leaves that undefined, and where it says one thing of
+            all rows, which its teacher does not.
     """
 
     points: float
@@ -91,12 +92,15 @@ class Judge:
         self.folds = [numpy.sort(part) for part in numpy.array_split(order, _FOLDS)] if rows >= 2 * _FOLDS else []
 
     def loss(self, answers: Sample, *, confidence: float = CONFIDENCE, rows: numpy.ndarray | None = None) -> Loss:
-        """What is lost on the rows, and the bound of its one-sided bootstrap interval, both models drawn together."""
+        """What is lost on the rows, and the bound of its one-sided bootstrap interval, both models drawn together. What seems better than its
+        teacher is taken to be as good: it is a part of it, and among many some are lucky on these rows."""
         ours, theirs = (_of_rows(each, rows) for each in (answers, self.teacher))
         found = drawn_differences(ours, theirs, self.task, seed=self.seed)
         sign = 1 if self.task.is_scored_by_error else -1
-        at_most = float(numpy.quantile(sign * found.draws, confidence)) if numpy.isfinite(found.draws).all() else None
-        return Loss(sign * found.points, at_most)
+        points = sign * found.points
+        is_known = numpy.isfinite(found.draws).all() and not (_says_one_thing(ours) and not _says_one_thing(theirs))
+        doubt = float(numpy.quantile(sign * found.draws, confidence)) - points if is_known else None
+        return Loss(points, None if doubt is None else max(points, 0.0) + doubt)
 
     def choose(self, candidates: Sequence[Measured], budget: Budget) -> Pick:
         """The pick, at the mildest confidence whose picks hold the budget on folds that they were not made on.
@@ -170,6 +174,11 @@ def share_of_asked(candidate: Measured, budget: Budget) -> float:
 
 def _parts(sample: Sample) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
     return sample.predicted, sample.labels, sample.logits
+
+
+def _says_one_thing(sample: Sample) -> bool:
+    """Whether each run answers all rows alike."""
+    return bool((sample.predicted == sample.predicted[:, :1]).all())
 
 
 def _of_rows(sample: Sample, rows: numpy.ndarray | None) -> Sample:

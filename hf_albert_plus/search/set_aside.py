@@ -45,7 +45,7 @@ def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[Divide
         learned, aside = split_off(texts, classes, share=min(_SHARE, _MOST / max(1, len(rows))), seed=seed)
         folder = directory / task.name if task.benchmark else directory
         folder.mkdir(exist_ok=True)
-        split = next(iter(task.rows.values()))
+        split = task.judging_split
         for name, places in (("train", learned), (split, aside)):
             _write(rows.select(places), task, folder / f"{name}-00000-of-00001.parquet")
         if not task.benchmark:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ..conversion.settings import Pooling
-from ..errors import InvalidInput, check_known, check_values, shown
+from ..errors import InvalidInput, check_known, check_values, length_rule, seed_rule, shown
 from ..option import Option, PythonOnly
 from ..training.settings import Precision, TrainSettings, check_trackers
 
@@ -85,7 +85,7 @@ class CompressSettings:
         float | None,
         Option(
             "Points of the score that may be lost, with 90 % confidence; the fastest model that holds is the pick. "
-            "Default: 1 where nothing else is asked for."
+            "Default: 1 where nothing else is asked for; of an error a twentieth of the teacher's."
         ),
     ] = None
     min_speedup: Annotated[
@@ -168,17 +168,19 @@ class CompressSettings:
             ("epochs", self.epochs is None or 0 < self.epochs <= 1000, "above 0 and at most 1,000", "6"),
             ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "1e-4"),
             ("jobs", 1 <= self.jobs <= 1000, "from 1 to 1,000", "2"),
-            ("max_length", self.max_length >= 4, "at least 4", "128"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            length_rule(self.max_length),
+            seed_rule(self.seed),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
         )
 
     @property
+    def asks_nothing(self) -> bool:
+        return all(value is None for value in (self.max_drop, self.min_speedup, self.max_latency, self.max_size))
+
+    @property
     def budget(self) -> Budget:
-        asked = (self.min_speedup, self.max_latency, self.max_size)
-        nothing = self.max_drop is None and all(value is None for value in asked)
         return Budget(
-            max_drop=1.0 if nothing else self.max_drop,
+            max_drop=1.0 if self.asks_nothing else self.max_drop,
             min_speedup=self.min_speedup,
             max_latency_ms=self.max_latency,
             max_bytes=self.max_size,

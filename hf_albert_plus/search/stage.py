@@ -3,16 +3,16 @@
 import hashlib
 import shutil
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.eval.floor.stage import floor
 from hf_albert_plus.eval.latency.bench import LATENCY, bench
 from hf_albert_plus.eval.load.traffic import Traffic
-from hf_albert_plus.eval.measured_documents import read_latency, read_scores
-from hf_albert_plus.eval.reporting.cards import read_facts, write_card
-from hf_albert_plus.eval.reporting.stage import report
-from hf_albert_plus.eval.reporting.table import Table, build_table
+from hf_albert_plus.eval.reporting.cards import write_cards
+from hf_albert_plus.eval.reporting.stage import read_table, report
+from hf_albert_plus.eval.reporting.table import Table
 from hf_albert_plus.eval.scoring import SCORES, score
 from hf_albert_plus.eval.settings import BenchSettings, EvalSettings
 from hf_albert_plus.eval.targets import Target
@@ -31,19 +31,26 @@ from ..tasks.task import Task, check_no_spans
 from ..training.adoption import adopt, is_trained_for
 from ..training.finetuning import finetune
 from ..training.settings import TrainSettings
+from .clock import Clock
 from .finalists import finalists_of, nearest
-from .frontier import write_frontier
+from .frontier import PAGE, write_frontier, write_progress
 from .hunt import Hunt
 from .made_up_texts import ENOUGH, make_up_texts
 from .narrow_embeddings import fits
-from .pick import Pick
+from .passes import Passes, fit_passes, seconds_of_a_pass
+from .pick import Pick, score_of
 from .set_aside import set_aside
-from .settings import CompressSettings
+from .settings import Budget, CompressSettings
 from .shapes import Slimmed
 from .tried import TEACHER, TRIMMED, Tried
 from .workshop import Workshop
 
 PICK, SMALL = "pick", "small"
+# Of the task's own passes, those over its rows together with made-up ones, which are twice the steps.
+_PASSES_OF_MADE_UP = 0.5
+_SHARE_OF_AN_ERROR = 0.05
+# Texts that the finalists are timed on, at most.
+_TIMED = 2000
 
 
 @dataclass(frozen=True)
@@ -118,10 +125,11 @@ def search(
         trim(str(whole), data=data, task=task, output=home / TRIMMED)
         whole = guide = home / TRIMMED
     rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
-    records, unlabelled = [divided], settings.unlabelled
+    records, unlabelled, passes = [divided], settings.unlabelled, task.epochs
     if unlabelled is None and settings.made_up_texts and rows.count < ENOUGH:
         texts, made = make_up_texts(rows, output=out / "texts", seed=settings.seed)
-        records, unlabelled = [divided, made], str(texts)
+        records, unlabelled, passes = [divided, made], str(texts), _PASSES_OF_MADE_UP * task.epochs
+    config = load_config(whole, option="TEACHER")
     shop = Workshop(
         teacher=trained,
         whole=whole,
@@ -129,7 +137,8 @@ def search(
         data=data,
         task=task,
         rows=rows,
-        depth=load_config(whole, option="TEACHER").num_hidden_layers,
+        depth=config.num_hidden_layers,
+        passes=Passes(passes, passes) if settings.epochs is None else Passes(settings.epochs, settings.epochs),
         out=home / "trials",
         settings=settings,
         threads=threads,
@@ -138,16 +147,44 @@ def search(
     )
     for student in settings.student:
         shop.check_student(student)
+    try:
+        with shop.ctrl_c:
+            clock = Clock.of(shop, config)
+    except KeyboardInterrupt:
+        raise _stopped_too_soon() from None
+    shop = replace(shop, passes=_fitted(shop, clock, home=home))
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
-    hunt = Hunt(shop, settings.budget, settings.time_budget, teacher_scores)
+    budget = _budget(settings, score_of(teacher_scores, task.metrics[0]), task)
+    hunt = Hunt(shop, budget, settings.time_budget, teacher_scores, show=partial(write_progress, out=out))
+    say(f"the frontier so far is in {out / PAGE}")
     hunt.run()
     if not hunt.finished:
-        raise InvalidInput(
-            "a search must not be stopped before its first candidate, the teacher in int8",
-            got="Ctrl-C",
-            repair="give the same command again: it goes on",
-        )
+        raise _stopped_too_soon()
     return hunt
+
+
+def _stopped_too_soon() -> InvalidInput:
+    return InvalidInput(
+        "a search must not be stopped before its first candidate, the teacher in int8",
+        got="Ctrl-C",
+        repair="give the same command again: it goes on",
+    )
+
+
+def _fitted(shop: Workshop, clock: Clock, *, home: Path) -> Passes:
+    """How long candidates learn; as long as they are told to, where they are."""
+    texts = 0 if shop.unlabelled is None else len(more_texts(shop.unlabelled, shop.task))
+    pace: dict[str, Any] = {"rows": shop.rows.count + texts, "answer_ms": clock.torch_ms}
+    if shop.settings.epochs is not None:
+        return replace(shop.passes, seconds=seconds_of_a_pass(**pace))
+    return fit_passes(shop.passes.whole, **pace, budget_s=shop.settings.time_budget, home=home)
+
+
+def _budget(settings: CompressSettings, score: float | None, task: Task) -> Budget:
+    """What is asked for. Where nothing is and the teacher's score is an error, which has a unit of its own, it may grow by a twentieth."""
+    if not settings.asks_nothing or not task.is_scored_by_error or score is None:
+        return settings.budget
+    return replace(settings.budget, max_drop=float(f"{_SHARE_OF_AN_ERROR * score:.2g}"))
 
 
 @dataclass(frozen=True)
@@ -253,7 +290,7 @@ def _measure(hunt: Hunt, finalists: list[Tried], folder: Path) -> Table:
         targets,
         output=folder / "latency",
         baseline=targets[0],
-        traffic=Traffic(shop.data, shop.task, max_length=length),
+        traffic=Traffic(shop.data, shop.task, max_length=length, at_most=_TIMED),
         scenarios=("single-stream", "offline"),
         settings=BenchSettings(max_length=length),
         threads=shop.threads,
@@ -261,11 +298,9 @@ def _measure(hunt: Hunt, finalists: list[Tried], folder: Path) -> Table:
     scores, latency = [folder / name / SCORES for name in ("scores", "floor")], folder / "latency" / LATENCY
     title = f"{shop.task.name}, compressed"
     report(scores, bench=latency, output=folder / "report", title=title, data_name=name_of_data(shop.data))
-    for each in finalists:
-        card = folder / "report" / "cards" / f"{each.name}-{shop.task.name}.json"
-        if each.directory is not None:
-            write_card(each.directory, read_facts(card))
-    return build_table([read_scores(path) for path in scores], read_latency(latency))
+    models = {f"{each.name}-{shop.task.name}": each.directory for each in finalists if each.directory is not None}
+    write_cards(folder / "report", models)
+    return read_table(scores, bench=latency)
 
 
 def _digest(names: list[str]) -> str:

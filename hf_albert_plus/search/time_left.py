@@ -25,20 +25,26 @@ class TimeLeft:
     workshop: Workshop
     budget_s: float
 
+    @property
+    def left_s(self) -> float:
+        return self.budget_s - self.workshop.spent_s
+
     def afford(self, seconds: float) -> None:
         """Ends the search where a step would take longer than what is left.
 
         Raises:
             OutOfTime: it would.
         """
-        if self.workshop.spent_s + seconds > self.budget_s:
+        if seconds > self.left_s:
             raise OutOfTime
 
     def learning_s(self, share: float) -> float:
-        """What a share of a candidate's passes has taken so far, in the mean. Exits are none: they learn alone, on fewer rows."""
+        """What a share of a candidate's passes has taken so far, in the mean; before any was made, what the teacher's pace lets expect. Exits
+        are none: they learn alone, on fewer rows."""
         taken = [record for record in self._records("distill") if not is_of_exits(record)]
-        passes = sum(float(record.settings.get("epochs", 0)) for record in taken)
-        return 0.0 if not passes else share * self.workshop.epochs * sum(record.seconds for record in taken) / passes
+        made = sum(float(record.settings.get("epochs", 0)) for record in taken)
+        passes = self.workshop.passes
+        return share * passes.count * (sum(record.seconds for record in taken) / made if made else passes.seconds)
 
     def exits_s(self) -> float:
         """What exits on a candidate took so far, in the median; before any a part of what candidates took."""

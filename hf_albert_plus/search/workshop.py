@@ -28,6 +28,7 @@ from ..tasks.task import Task
 from .ctrl_c import CtrlC
 from .divergence import measure_divergence
 from .paces import Paces, measure_paces
+from .passes import Passes
 from .set_aside import DividedRows
 from .setbacks import SETBACKS
 from .settings import CompressSettings
@@ -37,8 +38,6 @@ from .side_by_side import run_side_by_side
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 _FIRST_SHARE = 0.25
-# Of the task's own passes, those over its rows together with made-up ones.
-_PASSES_OF_MADE_UP = 0.5
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
 _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # Training examples that layers, heads and columns are ranked by.
@@ -62,6 +61,7 @@ class Workshop:
         data, task: whose validation rows judge.
         rows: what candidates learn from, and what thresholds are found on.
         depth: layers of the teacher.
+        passes: of a candidate over what it learns from.
         out: where the candidates' directories are made.
         unlabelled: more texts that candidates learn from, given or made up.
         records: of every stage that was run or found done, in their order.
@@ -79,6 +79,7 @@ class Workshop:
     task: Task
     rows: DividedRows
     depth: int
+    passes: Passes
     out: Path
     settings: CompressSettings
     threads: int | None
@@ -95,13 +96,6 @@ class Workshop:
         """Seconds that all stages took, in whichever run they were made; those that ran side by side in this one as long as they took
         together."""
         return sum(record.seconds for record in self.records) - sum(self.saved_s)
-
-    @property
-    def epochs(self) -> float:
-        """Passes of a candidate over what it learns from; half as many where three of four rows are made up, which are twice the steps."""
-        if self.settings.epochs is not None:
-            return self.settings.epochs
-        return self.task.epochs * (_PASSES_OF_MADE_UP if self.unlabelled != self.settings.unlabelled else 1)
 
     def start(self, shape: Slimmed) -> Path:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
@@ -191,7 +185,7 @@ class Workshop:
         return DistilSettings(
             method=DEFAULT,
             student=StudentSettings(student=student, overrides=_WITHOUT_DROPOUT),
-            epochs=share * self.epochs,
+            epochs=share * self.passes.count,
             learning_rate=self.settings.learning_rate,
             unlabelled=self.unlabelled,
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..engines.batch_plans import TOKEN_BUDGET
-from ..errors import check_values
+from ..errors import check_values, length_rule
 from ..option import Option
 from ..records.processes import MOST_THREADS
 
@@ -48,7 +48,7 @@ class ServeSettings:
             ("token_budget", self.token_budget >= 1, "at least 1", str(TOKEN_BUDGET)),
             ("wait_ms", 0 <= self.wait_ms <= 1000, "from 0 to 1000", "0"),
             ("cores", self.cores is None or 1 <= self.cores <= MOST_THREADS, f"from 1 to {MOST_THREADS}", "2"),
-            ("max_length", self.max_length is None or self.max_length >= 4, "at least 4", "128"),
+            length_rule(self.max_length),
             ("max_body", self.max_body >= 1024, "at least 1024 bytes", "4194304"),
             ("max_items", self.max_items >= 1, "at least 1", "1024"),
             ("max_waiting", self.max_waiting >= 1, "at least 1", "131072"),

@@ -36,10 +36,6 @@ class Average:
         """The report rows it needs."""
         return {row for part in self.parts for row, _ in part}
 
-    @property
-    def has_wnli(self) -> bool:
-        return "wnli" in self.rows
-
 
 def _points(scores: dict[str, dict[str, float | None]], row: str, metric: str | None) -> float | None:
     of_row = scores.get(row, {})

@@ -191,9 +191,14 @@ class Task:
 
     @property
     def rows(self) -> dict[str, str]:
-        """Report row -> split it is scored on. The first is what anything is chosen by; a user's own test split may be missing."""
+        """Report row -> split it is scored on, the judging one first; a user's own test split may be missing."""
         own = {self.name: "validation", **({} if self.benchmark else {f"{self.name}-test": "test"})}
         return self.evaluation or own
+
+    @property
+    def judging_split(self) -> str:
+        """The split that anything is chosen by."""
+        return next(iter(self.rows.values()))
 
     @property
     def submission(self) -> dict[str, str]:

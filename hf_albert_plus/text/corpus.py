@@ -114,6 +114,11 @@ def _end_with_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def _share_of_a_document(documents: int) -> float:
+    """A share by which a few documents are held out, in the mean three."""
+    return min(0.5, round(3 / documents, 3))
+
+
 def _check(counts: Counter[str], settings: CorpusSettings) -> None:
     if not counts["documents"]:
         raise InvalidInput(
@@ -129,7 +134,7 @@ def _check(counts: Counter[str], settings: CorpusSettings) -> None:
         raise InvalidInput(
             "--held-out must leave documents to score on, or be 0 for none",
             got=f"{settings.held_out} of {counts['documents']} documents",
-            repair="use a larger share, --held-out 0, or more text",
+            repair=f"use --held-out {_share_of_a_document(counts['documents']):g}, --held-out 0, or more text",
         )
     if settings.order == "sentence-order" and not counts["train label 0"] + counts["train label 1"]:
         raise InvalidInput(

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from ..errors import InvalidInput, check_known, check_values
+from ..errors import InvalidInput, check_known, check_values, length_rule, seed_rule
 from ..option import Option
 from .byte_pairs import LEAST_PIECES
 from .formats import Order, check_language
@@ -38,11 +38,11 @@ class CorpusSettings:
         check_known(self, format=get_args(Format), order=get_args(Order))
         check_values(
             self,
-            ("max_length", 8 <= self.max_length <= 1 << 20, "at least 8 and at most 1,048,576", "512"),
+            length_rule(self.max_length, least=8, example=512),
             ("short_share", 0 <= self.short_share <= 1, "a share from 0 to 1", "0.1"),
             ("copies", 1 <= self.copies <= 1_000_000, "at least 1 and at most 1,000,000", "1"),
             ("held_out", 0 <= self.held_out < 1, "a share from 0 up to, not including, 1", "0.01"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            seed_rule(self.seed),
         )
         if self.format not in PAIRS and self.order != "none":
             raise InvalidInput(
@@ -89,5 +89,5 @@ class TokenizerSettings:
             ),
             ("vocab_size", 32 <= self.vocab_size <= 1 << 24, f"at least 32 and at most {1 << 24:,}", 30_000),
             ("sample", 1 <= self.sample <= 1 << 40, f"at least 1 and at most {1 << 40:,}", 50_000_000),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", 42),
+            seed_rule(self.seed),
         )

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal, get_args
 
-from ..errors import InvalidInput, check_known, check_values, suggest
+from ..errors import InvalidInput, check_known, check_values, length_rule, seed_rule, suggest
 from ..option import Option
 
 Precision = Literal["auto", "fp32", "bf16"]
@@ -36,7 +36,7 @@ def check_trackers(report_to: Sequence[str]) -> None:
 
 
 # Far above what anybody trains: beyond them a number is a slip, and computing with it fails later.
-_MOST_EPOCHS, _LARGEST_BATCH, _LONGEST = 1_000_000, 1 << 24, 1 << 20
+_MOST_EPOCHS, _LARGEST_BATCH = 1_000_000, 1 << 24
 
 
 def check_rates(settings: object, *, epochs: str, learning_rate: str) -> None:
@@ -81,8 +81,8 @@ class TrainSettings:
             ("batch_size", 1 <= self.batch_size <= _LARGEST_BATCH, f"at least 1 and at most {_LARGEST_BATCH:,}", "32"),
             ("warmup", 0 <= self.warmup < 1, "a share from 0 up to, not including, 1", "0.06"),
             ("weight_decay", 0 <= self.weight_decay < 1, "from 0 up to, not including, 1", "0.01"),
-            ("max_length", 4 <= self.max_length <= _LONGEST, f"at least 4 and at most {_LONGEST:,}", "128"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 up to 2^32 - 1", "42"),
+            length_rule(self.max_length),
+            seed_rule(self.seed),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
         )
 

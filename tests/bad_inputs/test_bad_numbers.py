@@ -62,7 +62,9 @@ def test_counts_that_mean_nothing_are_refused(kind, name, value):
 @pytest.mark.parametrize("kind", [EvalSettings, BenchSettings, ServedSettings])
 @pytest.mark.parametrize("value", [-1, 0, 3])
 def test_lengths_without_room_for_a_word_are_refused(kind, value):
-    with pytest.raises(InvalidInput, match=f"--max-length must be at least 4, got {value}; use --max-length 128"):
+    with pytest.raises(
+        InvalidInput, match=f"--max-length must be at least 4 and at most 1,048,576, got {value}; use --max-length 128"
+    ):
         kind(max_length=value)
 
 

@@ -159,6 +159,51 @@ def test_budgets_are_kept_on_other_rows():
     assert wrong <= 7  # of a binomial with 40 and a tenth, the 95th percentile
 
 
+def test_luck_on_few_rows_is_not_credited():
+    """Ten candidates that truly lose three points each, of 360 rows: the luckiest seems to lose nothing, and is picked in one of ten cases at
+    the most."""
+    wrong = 0
+    for seed in range(40):
+        random = numpy.random.default_rng(seed)
+        labels = random.integers(0, 2, size=360)
+        teacher = answers(labels, right=0.82, seed=7000 + seed)
+        many = []
+        for k in range(10):
+            said = teacher.predicted[0]
+            # Of what is right 6 % become wrong, of what is wrong 10 % right: 0.06 x 82 - 0.1 x 18 = 3.1 points.
+            other = random.random(360) < numpy.where(said == labels, 0.06, 0.1)
+            many.append(candidate(str(k), Sample(numpy.where(other, 1 - said, said)[None], labels), speedup=k + 1))
+        wrong += Judge(TASK, teacher, seed=seed).choose(many, Budget(max_drop=1.0)).name is not None
+    assert wrong <= 7
+
+
+def test_what_seems_better_is_taken_to_be_as_good():
+    """Its bound is what chance makes of it: that of a candidate whose answers differ as often and that is as good."""
+    teacher = answers(LABELS, right=0.85, seed=1)
+    better = Sample(teacher.predicted.copy(), LABELS)
+    wrong, right = (numpy.flatnonzero((teacher.predicted[0] == LABELS) == is_right) for is_right in (False, True))
+    for places in (wrong[:40], right[:20]):
+        better.predicted[0, places] = 1 - better.predicted[0, places]
+    loss = Judge(TASK, teacher, seed=0).loss(better)
+    assert loss.points == pytest.approx(-100 * 20 / 600)
+    spread = 100 * numpy.sqrt(60 / 600 - (20 / 600) ** 2) / numpy.sqrt(600)
+    assert loss.at_most == pytest.approx(1.2816 * spread, abs=0.15)
+
+
+def test_what_answers_all_rows_alike_is_no_candidate():
+    """Of 3 % of the other class a constant loses what a teacher that knows half of them has more."""
+    labels = numpy.array([0] * 970 + [1] * 30)
+    said = labels.copy()
+    said[-16:] = 0
+    teacher, constant = Sample(said[None], labels), Sample(numpy.zeros((1, 1000), int), labels)
+    judge, fast = Judge(TASK, teacher, seed=0), candidate("constant", constant, speedup=50)
+    assert judge.loss(constant).points == pytest.approx(1.4)
+    assert judge.loss(constant).at_most is None
+    assert judge.choose([fast, candidate("same", teacher, speedup=4)], Budget(max_drop=3.0)).name == "same"
+    # A teacher that does so itself is kept up with.
+    assert Judge(TASK, constant, seed=0).choose([fast], Budget(max_drop=1.0)).name == "constant"
+
+
 def test_what_comes_nearest_where_nothing_holds():
     """The surest and the fastest that may hold, among what is small enough where anything is."""
     teacher = answers(LABELS, right=0.95, seed=1)

@@ -14,6 +14,7 @@ from hf_albert_plus.search.frontier import notes
 from hf_albert_plus.search.hunt import Hunt
 from hf_albert_plus.search.narrow_embeddings import bytes_of
 from hf_albert_plus.search.paces import Paces
+from hf_albert_plus.search.passes import Passes
 from hf_albert_plus.search.pick import affords
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.shapes import Slimmed
@@ -51,7 +52,7 @@ class PlantedShop:
 
     def __post_init__(self):
         self.teacher = self.whole = self.guide = self.out / "teacher-model"
-        self.task, self.epochs, self.ctrl_c = get_task("sst2"), 4.0, CtrlC()
+        self.task, self.passes, self.ctrl_c = get_task("sst2"), Passes(4.0, 4.0, seconds=TRAINED / 4), CtrlC()
         self.records, self.saved_s, self.taught, self.students = [], [], {}, {}
         self.shapes = {"teacher": Slimmed(LAYERS, 1.0)}
         self.rows = SimpleNamespace(data=self.out / "rows")
@@ -142,12 +143,12 @@ def hunt(tmp_path, monkeypatch):
     for module in ("ledger", "learning", "hunt"):
         monkeypatch.setattr(f"hf_albert_plus.search.{module}.score_of", lambda scores, metric: scores.score)
 
-    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, alone=1.0, broken="", **asked):
+    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, alone=1.0, broken="", show=lambda hunt: None, **asked):  # fmt: skip
         settings = CompressSettings(**asked)
         made = {} if done is None else done
         shop = PlantedShop(tmp_path / "trials", settings, lost or {}, exits_gain, alone, broken, made)
         teacher = shop.score(SimpleNamespace(directory=shop.out / "teacher" / "torch"), tmp_path / "teacher-scores")
-        found = Hunt(shop, settings.budget, time_budget, teacher)
+        found = Hunt(shop, settings.budget, time_budget, teacher, show=show)
         found.run()
         return found
 
@@ -204,6 +205,62 @@ def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
     on = hunt(time_budget=600.0, done=began.workshop.done, **given)
     assert first in [each.name for each in on.tried]
     assert f"{first}-begun" not in [each.name for each in on.tried]
+
+
+def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
+    """Shapes of three depths are compared at the second speed. Where the time has room for one of them and its rest, one begins and is finished;
+    a quarter more has room for two."""
+    whole = hunt(max_drop=3.0, exits=False)
+    at_speed = {}
+    for begun in whole.begun.values():
+        at_speed.setdefault(begun.ms, []).append(begun.shape.name)
+    (first,), compared = list(at_speed.values())[:2]
+    assert len(compared) > 1
+    untrained = [
+        each for each in whole.workshop.done if each.parent.name in ("teacher", "trials") or "shapes" in each.parts
+    ]
+    # The teacher and two shapes; the first candidate with its scores twice, export and paces; and as much for the next.
+    before = MADE * len(untrained) + TRAINED + 4 * MADE
+    for more, count in ((TRAINED + 4 * MADE, 1), (1.3 * TRAINED + 5 * MADE, 2)):
+        found = hunt(max_drop=3.0, exits=False, time_budget=before + more)
+        names = [each.shape.name for each in found.begun.values()]
+        assert names == [first, *compared[:count]]
+        assert next(iter(found.workshop.taught)) == first
+        assert len(found.workshop.taught) == 2
+
+
+def test_before_anything_was_made_its_time_is_expected_by_the_teachers_pace(hunt):
+    """No candidate begins whose first quarter alone would take longer than there is."""
+    found = hunt(max_drop=1.0, exits=False, time_budget=TRAINED / 4 + 5 * MADE)
+    assert found.begun == {}
+    assert found.ended == "the time was spent"
+    assert found.workshop.spent_s < TRAINED / 4
+
+
+def test_the_frontier_so_far_is_shown_whenever_a_candidate_is_finished(hunt):
+    seen = []
+
+    def show(search):
+        assert search.ended == ""
+        leader = search.leader()
+        seen.append((len(search.finished), None if leader is None else leader.name))
+
+    found = hunt(max_drop=1.0, show=show)
+    assert [count for count, _ in seen] == list(range(1, len(found.finished) + 1))
+    assert seen[0][1] == "teacher"
+    assert seen[-1][1] == picked(found)
+
+
+def test_nothing_faster_is_proposed_than_a_shape_that_lost_too_much(hunt):
+    """Whatever the sampler says; and nothing that is not a tenth faster than what holds."""
+    found = hunt(max_drop=1.0, exits=False)
+    held = max(each.speedup for each in found.of_holding())
+    failed = min(each.speedup for each in found.shapes() if each.speedup > held)
+    slowest, fastest = 0.9 * found.clock.ms_of(held), found.clock.ms_of(failed)
+    found.log.decline = lambda why: None
+    for said, expected in ((0.001, min(fastest, slowest)), (1e9, slowest)):
+        found.log.propose = lambda ms=said: SimpleNamespace(layers=LAYERS, ms=ms)
+        assert found._propose().ms == pytest.approx(expected)
 
 
 def test_what_has_begun_and_loses_too_much_is_no_candidate(hunt):
@@ -281,8 +338,9 @@ def test_a_shape_that_comes_out_slower_than_is_asked_is_followed_by_smaller_ones
     assert chosen.latency_ms > 0.2
 
 
-def test_shared_layers_of_any_number_may_come_nearest(hunt):
-    """Five of them, which are none of the depths that other shapes are compared at."""
+def test_shared_layers_of_any_number_may_come_nearest(hunt, monkeypatch):
+    """Five of them, which are none of the depths that other shapes are compared at. No proposal is needed."""
+    monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 0)
     shapes = {f"layers{layers}-width100-e{width}-shared16": 0.0 for layers in (3, 4, 5, 6) for width in (64, 128, 256)}
     found = hunt(max_size=8e6, lost=shapes, exits=False)
     assert picked(found) == "layers5-width100-e128-shared16"

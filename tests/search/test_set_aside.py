@@ -77,7 +77,7 @@ def test_quantities_without_a_unit(parse, text, message):
         ({"max_drop": -1}, "--max-drop must be from 0 to 100 points, got -1"),
         ({"min_speedup": 0.5}, "--min-speedup must be from 1 to 10,000, got 0.5"),
         ({"epochs": 0}, "--epochs must be above 0"),
-        ({"traffic": "all"}, "--traffic must be known, got 'all'"),
+        ({"traffic": "all"}, "--traffic must be one of batches, alone, got 'all'"),
     ],
 )
 def test_wrong_budgets(given, message):

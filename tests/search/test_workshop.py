@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from hf_albert_plus.configuration_albert_plus import DROPOUTS
 from hf_albert_plus.search import workshop
+from hf_albert_plus.search.passes import Passes
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.shapes import Slimmed
 from hf_albert_plus.search.workshop import Workshop
@@ -21,7 +22,7 @@ def test_candidates_learn_without_dropout_a_quarter_and_then_the_rest(tmp_path, 
     task, whole = get_task("mrpc"), tmp_path / "whole"
     rows = SimpleNamespace(data=tmp_path / "rows", task=task)
     shop = Workshop(
-        tmp_path / "teacher", whole, whole, "data", task, rows, 4, tmp_path, CompressSettings(epochs=4.0), 1
+        tmp_path / "teacher", whole, whole, "data", task, rows, 4, Passes(4.0, 4.0), tmp_path, CompressSettings(), 1
     )
     shape = Slimmed(4, 1.0)
     assert shop.finish(shape) == tmp_path / shape.name / "taught"

@@ -14,6 +14,7 @@ from hf_albert_plus.conversion.stage import convert
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.errors import InvalidInput
+from hf_albert_plus.search.passes import Passes
 from hf_albert_plus.search.set_aside import set_aside
 from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.shapes import Slimmed
@@ -115,11 +116,11 @@ def test_trainings_that_compress_draw_too(stage, kind, teachers, data_dir, tmp_p
 def test_every_candidate_of_a_search_has_its_run(teachers, data_dir, tmp_path):
     task, out = get_task("sst2"), tmp_path / "trials"
     rows, _ = set_aside(str(data_dir), task=task, output=tmp_path / "rows", seed=0)
-    settings = CompressSettings(epochs=4.0, max_length=32, precision="fp32", report_to=("tensorboard",))
+    settings = CompressSettings(max_length=32, precision="fp32", report_to=("tensorboard",))
     whole = tmp_path / "whole"
     convert(str(teachers / "sst2"), output=whole)
     shop = Workshop(
-        teacher=whole, whole=whole, guide=whole, data=str(data_dir), task=task, rows=rows, depth=4, out=out, settings=settings, threads=1,
+        teacher=whole, whole=whole, guide=whole, data=str(data_dir), task=task, rows=rows, depth=4, passes=Passes(4.0, 4.0), out=out, settings=settings, threads=1,
     )  # fmt: skip
     shapes = [Slimmed(layers, 1.0) for layers in (1, 2)]
     for shape in shapes:

@@ -12,7 +12,7 @@ import torch
 from transformers.masking_utils import create_bidirectional_mask
 
 from ...engines.classifier_config import label_thresholds_of, problem_type_of
-from ...errors import InvalidInput, suggest
+from ...errors import InvalidInput, check_name
 from ..settings import Kind
 
 # How far apart two predictions of a regression are the same (PABEE, section 3.3).
@@ -39,10 +39,7 @@ class Criterion:
     label_thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise InvalidInput(
-                "--criterion must be known", got=repr(self.kind), repair=suggest(self.kind, list(get_args(Kind)))
-            )
+        check_name(self.kind, get_args(Kind), option="--criterion")
         whole = self.kind == "patience"
         right = self.threshold >= 1 and self.threshold == int(self.threshold) if whole else 0 <= self.threshold <= 1
         if not right:

@@ -122,7 +122,7 @@ def calibrate_exits(
             data=data,
             task=task,
             max_length=settings.max_length,
-            split=settings.split or next(iter(task.rows.values())),
+            split=settings.split or task.judging_split,
         )
         labels = rows["labels"][:]
         logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)

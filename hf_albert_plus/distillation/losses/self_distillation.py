@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import torch
 
-from ...errors import InvalidInput, suggest
+from ...errors import InvalidInput, check_name
 from .reductions import check_shapes
 from .soft_targets import soft_target_loss
 
@@ -32,10 +32,7 @@ def self_distillation_loss(
     """
     if not exits:
         raise InvalidInput("exits must hold at least one exit's logits", got="none", repair="pass exits=[logits_BC]")
-    if direction not in get_args(Direction):
-        raise InvalidInput(
-            "direction must be known", got=repr(direction), repair=suggest(direction, list(get_args(Direction)))
-        )
+    check_name(direction, get_args(Direction), option="direction")
     final_BC = final_BC.detach()
     losses = []
     for exit_BC in exits:

@@ -1,0 +1,57 @@
+"""How long candidates learn, by hand."""
+
+import pytest
+
+from hf_albert_plus.search.passes import fit_passes, seconds_of_a_pass
+from hf_albert_plus.search.settings import Budget, CompressSettings
+from hf_albert_plus.search.stage import _budget
+from hf_albert_plus.tasks.glue import get_task
+
+# A pass takes 10,000 rows x 2 ms x 3 = 60 s.
+PACE = {"rows": 10_000, "answer_ms": 2.0}
+
+
+def test_a_pass_takes_as_long_as_three_answers_to_each_row():
+    assert seconds_of_a_pass(**PACE) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "expected"),
+    [(3600.0, 4.0), (1440.0, 4.0), (720.0, 2.0), (90.0, 0.25), (1e9, 4.0)],
+)
+def test_the_passes_of_a_candidate_take_a_sixth_of_the_time_at_most(budget_s, expected, tmp_path):
+    found = fit_passes(4.0, **PACE, budget_s=budget_s, home=tmp_path)
+    assert (found.count, found.whole, found.seconds) == (expected, 4.0, 60.0)
+
+
+def test_a_search_goes_on_with_the_passes_that_it_began_with(tmp_path, capsys):
+    """With more time as with less; it says what a new one would have."""
+    fit_passes(4.0, **PACE, budget_s=720.0, home=tmp_path)
+    assert "candidates learn 2 of the 4 passes" in capsys.readouterr().err
+    for budget_s in (90.0, 900.0):
+        assert fit_passes(4.0, **PACE, budget_s=budget_s, home=tmp_path).count == 2.0
+        assert "in another --out" not in capsys.readouterr().err
+    assert fit_passes(4.0, **PACE, budget_s=3600.0, home=tmp_path).count == 2.0
+    assert "in another --out they would learn 4" in capsys.readouterr().err
+    # A pace that is measured anew changes nothing either.
+    assert fit_passes(4.0, rows=10_000, answer_ms=9.0, budget_s=720.0, home=tmp_path).count == 2.0
+
+
+def test_all_passes_that_have_room_are_nothing_to_speak_of(tmp_path, capsys):
+    fit_passes(4.0, **PACE, budget_s=3600.0, home=tmp_path)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "measure", "expected"),
+    [
+        ({}, "rmse", Budget(max_drop=0.041)),
+        ({}, "pearson", Budget(max_drop=1.0)),
+        ({"max_drop": 2.0}, "rmse", Budget(max_drop=2.0)),
+        ({"min_speedup": 5.0}, "rmse", Budget(min_speedup=5.0)),
+    ],
+)
+def test_of_an_error_a_twentieth_may_be_lost_where_nothing_is_said(asked, measure, expected):
+    """0.05 x 0.82 = 0.041."""
+    task = get_task("stsb").measured_by(measure)
+    assert _budget(CompressSettings(**asked), 0.82, task) == expected
