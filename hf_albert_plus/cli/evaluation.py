@@ -238,7 +238,7 @@ def retrieve(
     from ..records.files import write_json
 
     start(threads)
-    from hf_albert_plus.eval.retrieval import retrieve as search
+    from hf_albert_plus.eval.retrieval.search import retrieve as search
 
     document = search(
         target,

@@ -16,7 +16,7 @@ from hf_albert_plus.eval.floor.static_embeddings import StaticEmbeddings
 from hf_albert_plus.eval.load.neighbours import bench_invariance
 from hf_albert_plus.eval.load.traffic import Traffic
 from hf_albert_plus.eval.measured_documents import read_scores
-from hf_albert_plus.eval.retrieval import retrieve
+from hf_albert_plus.eval.retrieval.search import retrieve
 from hf_albert_plus.eval.scoring import score_targets
 from hf_albert_plus.eval.settings import EvalSettings, InvarianceSettings
 from hf_albert_plus.eval.targets import parse_target

@@ -9,7 +9,7 @@ import hf_albert_plus as plus
 from hf_albert_plus.distillation.settings import DistilSettings, StudentSettings
 from hf_albert_plus.distillation.stage import distill
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval.retrieval import open_towers
+from hf_albert_plus.eval.retrieval.towers import open_towers
 from hf_albert_plus.export.stage import export
 from hf_albert_plus.letters_albert_plus import FIRST_LETTER, AlbertPlusLetterTrigrams, trigram_rows
 from hf_albert_plus.tasks.glue import get_task

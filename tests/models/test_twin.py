@@ -22,8 +22,10 @@ import hf_albert_plus as plus
 from hf_albert_plus.cli.evaluation import retrieve as verb
 from hf_albert_plus.distillation.losses.two_towers import two_tower_loss
 from hf_albert_plus.errors import InvalidInput
-from hf_albert_plus.eval import retrieval as ranking
-from hf_albert_plus.eval.retrieval import DocumentIndex, index, open_towers, retrieve
+from hf_albert_plus.eval.retrieval import ranks as ranking
+from hf_albert_plus.eval.retrieval.document_index import DocumentIndex, index
+from hf_albert_plus.eval.retrieval.search import retrieve
+from hf_albert_plus.eval.retrieval.towers import open_towers
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.splits import load_split
 from tests.support.small_models import pair_inputs, randomise, small_config
