@@ -1,10 +1,11 @@
 """How fast a target is beside another one on real texts, both in turns: in batches of similar length, and each text alone."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.engines.runtime_files import engine_file, weight_files
+from hf_albert_plus.eval.latency.timing import current_method, timed_by
 from hf_albert_plus.eval.load.traffic import Client, Traffic, time_offline, time_single_stream
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.machine import physical_cores
@@ -17,8 +18,8 @@ from ..records.stage import run_stage
 
 _FILE = "paces.json"
 _SECONDS = 1.0
-# Texts that candidates are timed on; the finalists are timed on all.
-_TEXTS = 384
+# Texts that candidates are timed on, and how many times the seconds may be spent where it is noisy; the finalists are timed on more.
+_TEXTS, _PATIENCE = 192, 3
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,10 @@ def measure_paces(
         both = {each.label: each for each in (target, baseline)}
         clients = {label: Client(each, each.load(threads=cores), traffic) for label, each in both.items()}
         how: dict[str, Any] = {"baseline": baseline.label, "seconds": _SECONDS}
-        alone = time_single_stream(clients, name="alone", **how)[target.label]
-        batches = time_offline(clients, name="in batches", threads=threads, **how)[target.label]
+        method = current_method()
+        with timed_by(replace(method, patience=min(method.patience, _PATIENCE))):
+            alone = time_single_stream(clients, name="alone", **how)[target.label]
+            batches = time_offline(clients, name="in batches", threads=threads, **how)[target.label]
         files = weight_files(engine_file(target.directory, target.runtime))
         paces = Paces(
             batches_ms=1e3 / batches.items_per_s,

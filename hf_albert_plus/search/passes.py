@@ -7,8 +7,10 @@ from ..records.files import read_json, write_json
 from ..records.progress import say
 
 _FILE = "passes.json"
-# Of the time of a search, what the passes of one candidate may take.
-_SHARE = 1 / 6
+# Of the time of a search, what the passes of one candidate may take; and where that is too little to learn from, at most.
+_SHARE, _MOST = 1 / 6, 1 / 2
+# Fewer rows than these are too little to learn from.
+_FEWEST_ROWS = 8000
 # A pass over a row takes as long as the teacher takes for so many answers: one of its own, and a candidate of half its size forward and backward.
 _ANSWERS = 3.0
 # A search that goes on with more time than it began with is told of passes that could be so many times as many.
@@ -41,7 +43,7 @@ def seconds_of_a_pass(*, rows: int, answer_ms: float) -> float:
 
 
 def fit_passes(passes: float, *, rows: int, answer_ms: float, budget_s: float, home: Path) -> Passes:
-    """The passes that the task takes, or fewer where a candidate's would take too much of the time. A search that goes on has those that it
+    """The passes that the task takes, or fewer where a candidate's would take too much of the time, though not too few. A search that goes on has those that it
     began with, so that candidates stay comparable.
 
     Args:
@@ -51,7 +53,8 @@ def fit_passes(passes: float, *, rows: int, answer_ms: float, budget_s: float, h
         home: where what a search began with is kept.
     """
     seconds = seconds_of_a_pass(rows=rows, answer_ms=answer_ms)
-    fitted = min(passes, float(f"{_SHARE * budget_s / seconds:.2g}"))
+    room_s = max(_SHARE * budget_s, min(_MOST * budget_s, seconds * _FEWEST_ROWS / rows))
+    fitted = min(passes, float(f"{room_s / seconds:.2g}"))
     path = home / _FILE
     if not path.exists():
         write_json(path, {"passes": fitted})
