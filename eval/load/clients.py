@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httptools
+from hf_albert_plus.errors import InvalidInput, need
 
-from hf_albert_plus.errors import InvalidInput
-
+httptools = need("httptools", extra="serve")
 _PATIENCE_S = 60
 
 

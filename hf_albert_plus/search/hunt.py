@@ -203,7 +203,9 @@ class Hunt(Learning):
         best = begun[0] if len(begun) == 1 else min(begun, key=self.divergence)
         self.depths = self.all_depths if len(self.depths) == 1 else around(best.shape.layers, self.all_depths)
         for each in begun:
-            if each is not best:
+            if each is not best and self.workshop.was_taught(each.shape):
+                self.finish(each)  # by a run with less time, which did not compare it with as many
+            elif each is not best:
                 self.leave(each, why=f"{best.shape.in_words()} came nearer to the teacher as fast")
         self._finish_or_leave(best, gain=max)
         return best.shape.name if best.shape.name in self.losses else None

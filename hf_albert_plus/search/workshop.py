@@ -36,6 +36,7 @@ from .shapes import Slimmed
 from .side_by_side import run_side_by_side
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
+_TAUGHT = "taught"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 _FIRST_SHARE = 0.25
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
@@ -161,9 +162,13 @@ class Workshop:
     def finish(self, shape: Slimmed) -> Path:
         """A candidate that learned all that it is given."""
         begun = self.out / shape.name / "begun"
-        taught = self._learn(begun, self.out / shape.name / "taught", share=1 - _FIRST_SHARE)
+        taught = self._learn(begun, self.out / shape.name / _TAUGHT, share=1 - _FIRST_SHARE)
         self.taught[shape.name] = (shape, taught)
         return taught
+
+    def was_taught(self, shape: Slimmed) -> bool:
+        """Whether a shape learned all that it is given, in whichever run."""
+        return (self.out / shape.name / _TAUGHT).is_dir()
 
     def check_student(self, student: str) -> None:
         """

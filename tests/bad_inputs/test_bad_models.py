@@ -1,8 +1,10 @@
 """Model directories that somebody changed, broke or forged: each is refused with what to repair, before anything is made of it."""
 
+import importlib
 import json
 import shutil
 import struct
+import sys
 import time
 
 import onnx
@@ -468,3 +470,12 @@ def test_roberta_counts_its_positions_from_past_the_padding():
 def test_columns_left_are_a_multiple_of_what_there_is(classifier_dir, data_dir, tmp_path):
     with pytest.raises(InvalidInput, match="--multiple-of must not exceed the 48 columns that there are, got 1000000"):
         invoke("prune", "--model", classifier_dir, "--data", data_dir, "--task", "sst2", "--out", tmp_path / "out", "--multiple-of", 10**6)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["neighbours", "served"])
+def test_what_asks_a_server_names_the_libraries_that_it_lacks(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    for name in ("clients", module):
+        monkeypatch.delitem(sys.modules, f"hf_albert_plus.eval.load.{name}", raising=False)
+    with pytest.raises(InvalidInput, match=r"this needs httptools, got no such library .*hf-albert-plus\[serve\]"):
+        importlib.import_module(f"hf_albert_plus.eval.load.{module}")

@@ -84,6 +84,9 @@ class PlantedShop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
+    def was_taught(self, shape):
+        return self.out / shape.name / "taught" in self.done
+
     def teach(self, name, student):
         self.shapes[name] = Slimmed(2, 0.5)
         self.students[name] = self.made("distill", self.out / name / "taught", TRAINED, epochs=4.0)
@@ -227,6 +230,21 @@ def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
         assert names == [first, *compared[:count]]
         assert next(iter(found.workshop.taught)) == first
         assert len(found.workshop.taught) == 2
+
+
+def test_what_was_taught_with_less_time_stays_a_candidate_where_another_depth_wins(hunt):
+    """The depth that had no time to begin comes nearer to the teacher; the shape that learned in its place is not forgotten."""
+    whole = hunt(max_drop=3.0, exits=False)
+    at_speed = {}
+    for begun in whole.begun.values():
+        at_speed.setdefault(begun.ms, []).append(begun.shape.name)
+    (first,), (deepest, *others) = list(at_speed.values())[:2]
+    lost = {deepest: 0.5, others[0]: 0.0}
+    short = hunt(max_drop=3.0, exits=False, lost=lost, time_budget=MADE * 15 + 2 * TRAINED + 4 * MADE)
+    assert list(short.workshop.taught) == [first, deepest]
+    more = hunt(max_drop=3.0, exits=False, lost=lost, done=short.workshop.done)
+    names = [each.name for each in more.finished]
+    assert {first, deepest, others[0]} <= set(names)
 
 
 def test_before_anything_was_made_its_time_is_expected_by_the_teachers_pace(hunt):
