@@ -30,7 +30,9 @@ from tests.support.command_line import invoke
 
 
 @pytest.fixture(autouse=True)
-def even_machine(short_benches):
+def even_machine(short_benches, monkeypatch):
+    """Speeds are planted, and one proposal that improves nothing ends a search."""
+    monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 1)
     with planted_paces():
         yield
 
@@ -49,7 +51,6 @@ def run(teacher, data, out, **given):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_search(teachers, data_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 1)
     out = tmp_path / "out"
     first = invoke("compress", teachers / "sst2", "--data", data_dir, "--task", "sst2", "--time-budget", "1s", *QUICK, "--out", out)  # fmt: skip
     assert "out/pick:onnx-int8" in first.stdout
