@@ -101,8 +101,8 @@ def check_known(settings: object, **known: tuple[str, ...]) -> None:
 def check_name(value: str, names: Sequence[str], *, option: str) -> None:
     """Raises for a value that is none of the names of an option."""
     if value not in names:
-        close = difflib.get_close_matches(str(value), names, n=1)
-        repair = f"did you mean {close[0]!r}?" if close else f"use {names[0]!r}"
+        close = _closest(str(value), names)
+        repair = f"did you mean {close!r}?" if close else f"use {names[0]!r}"
         raise InvalidInput(f"{option} must be one of {', '.join(names)}", got=repr(value), repair=repair)
 
 
@@ -127,9 +127,14 @@ def shown(value: object) -> str:
 
 def suggest(name: str, known: list[str]) -> str:
     """'did you mean …?' for a name that is not among the known ones."""
+    close = _closest(name, known)
+    return f"did you mean {close!r}? known: {', '.join(known)}" if close else f"use one of {', '.join(known)}"
+
+
+def _closest(name: str, known: Sequence[str]) -> str | None:
+    """The name that somebody seems to mean: one that begins so, or one that is like it."""
     longer = [other for other in known if name and other.startswith(name)]
-    close = longer or difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}? known: {', '.join(known)}" if close else f"use one of {', '.join(known)}"
+    return next(iter(longer or difflib.get_close_matches(name, known, n=1)), None)
 
 
 def need(module: str, *, extra: str) -> ModuleType:

@@ -115,8 +115,7 @@ def search(
     )
     if task.has_tags:
         settings = replace(settings, exits=False)  # exits read one answer to a text
-    if settings.unlabelled is not None:
-        more_texts(settings.unlabelled, task)
+    texts = 0 if settings.unlabelled is None else len(more_texts(settings.unlabelled, task))
     trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)
     whole, guide = _whole(trained, out / "whole"), trained
     home = out
@@ -127,8 +126,9 @@ def search(
     rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
     records, unlabelled, passes = [divided], settings.unlabelled, task.epochs
     if unlabelled is None and settings.made_up_texts and rows.count < ENOUGH:
-        texts, made = make_up_texts(rows, output=out / "texts", seed=settings.seed)
-        records, unlabelled, passes = [divided, made], str(texts), _PASSES_OF_MADE_UP * task.epochs
+        made_up, made = make_up_texts(rows, output=out / "texts", seed=settings.seed)
+        records, unlabelled, passes = [divided, made], str(made_up), _PASSES_OF_MADE_UP * task.epochs
+        texts = made.result["texts"]
     config = load_config(whole, option="TEACHER")
     shop = Workshop(
         teacher=trained,
@@ -152,7 +152,7 @@ def search(
             clock = Clock.of(shop, config)
     except KeyboardInterrupt:
         raise _stopped_too_soon() from None
-    shop = replace(shop, passes=_fitted(shop, clock, home=home))
+    shop = replace(shop, passes=_fitted(shop, clock, rows=rows.count + texts, home=home))
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     budget = _budget(settings, score_of(teacher_scores, task.metrics[0]), task)
     hunt = Hunt(shop, budget, settings.time_budget, teacher_scores, show=partial(write_progress, out=out))
@@ -171,10 +171,13 @@ def _stopped_too_soon() -> InvalidInput:
     )
 
 
-def _fitted(shop: Workshop, clock: Clock, *, home: Path) -> Passes:
-    """How long candidates learn; as long as they are told to, where they are."""
-    texts = 0 if shop.unlabelled is None else len(more_texts(shop.unlabelled, shop.task))
-    pace: dict[str, Any] = {"rows": shop.rows.count + texts, "answer_ms": clock.torch_ms}
+def _fitted(shop: Workshop, clock: Clock, *, rows: int, home: Path) -> Passes:
+    """How long candidates learn; as long as they are told to, where they are.
+
+    Args:
+        rows: that a pass goes over.
+    """
+    pace: dict[str, Any] = {"rows": rows, "answer_ms": clock.torch_ms}
     if shop.settings.epochs is not None:
         return replace(shop.passes, seconds=seconds_of_a_pass(**pace))
     return fit_passes(shop.passes.whole, **pace, budget_s=shop.settings.time_budget, home=home)

@@ -179,7 +179,7 @@ class Workshop:
 
     def teach(self, name: str, student: str) -> Path:
         """A student that was given, after all passes."""
-        taught = self._learn(Path(student), self.out / name / "taught", share=1)
+        taught = self._learn(Path(student), self.out / name / _TAUGHT, share=1)
         self.students[name] = taught
         return taught
 

@@ -162,6 +162,14 @@ def picked(hunt):
     return hunt.judge.choose(hunt.finished, hunt.budget).name
 
 
+def compared_shapes(hunt):
+    """The names of the shapes that began together, speed by speed."""
+    at_speed = {}
+    for begun in hunt.begun.values():
+        at_speed.setdefault(begun.ms, []).append(begun.shape.name)
+    return list(at_speed.values())
+
+
 def test_exits_are_tried_on_every_shape_that_holds_at_once(hunt):
     """They are worth it on the teacher, so the fastest shape leaves early as soon as it holds, and the pick is such a one."""
     found = hunt(max_drop=1.0)
@@ -214,10 +222,7 @@ def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
     """Shapes of three depths are compared at the second speed. Where the time has room for one of them and its rest, one begins and is finished;
     a quarter more has room for two."""
     whole = hunt(max_drop=3.0, exits=False)
-    at_speed = {}
-    for begun in whole.begun.values():
-        at_speed.setdefault(begun.ms, []).append(begun.shape.name)
-    (first,), compared = list(at_speed.values())[:2]
+    (first,), compared = compared_shapes(whole)[:2]
     assert len(compared) > 1
     untrained = [
         each for each in whole.workshop.done if each.parent.name in ("teacher", "trials") or "shapes" in each.parts
@@ -235,10 +240,7 @@ def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
 def test_what_was_taught_with_less_time_stays_a_candidate_where_another_depth_wins(hunt):
     """The depth that had no time to begin comes nearer to the teacher; the shape that learned in its place is not forgotten."""
     whole = hunt(max_drop=3.0, exits=False)
-    at_speed = {}
-    for begun in whole.begun.values():
-        at_speed.setdefault(begun.ms, []).append(begun.shape.name)
-    (first,), (deepest, *others) = list(at_speed.values())[:2]
+    (first,), (deepest, *others) = compared_shapes(whole)[:2]
     lost = {deepest: 0.5, others[0]: 0.0}
     short = hunt(max_drop=3.0, exits=False, lost=lost, time_budget=MADE * 15 + 2 * TRAINED + 4 * MADE)
     assert list(short.workshop.taught) == [first, deepest]
