@@ -16,7 +16,7 @@ mkdir -p "$1/locks"
 cd "$1"
 
 tasks=${TASKS-mrpc sst2} seeds=${SEEDS-42}
-of_the_task="labels kd kd-hidden pkd tinybert minilm minilm-v2 minilm-v2-assistant"
+of_the_task="labels kd kd-hidden pkd tinybert minilm minilm-v2 minilm-v2-assistant relations-kd relations-kd-augmented"
 of_text="distilbert well-read mobilebert extreme tinybert-whole tinybert-no-general tinybert-no-augmentation tinybert-no-intermediate tinybert-no-attention tinybert-no-hidden"
 if [ -n "$text" ]; then methods=${METHODS-$of_the_task $of_text}; else methods=${METHODS-$of_the_task}; fi
 
@@ -76,6 +76,15 @@ row() { # SEED TASK METHOD
             method=minilm-v2 from=trained/assistant-$2-$1 how=("${two[@]}")
             need "$from" albert-plus distill --method minilm-v2 --teacher "trained/teacher-$2" --data "$glue" --task "$2" --set num_hidden_layers=4 \
                 --set attention_sharing=none --set ffn_sharing=none --initialise first "${how[@]}" --learning-rate 1e-4 --seed "$1"
+            ;;
+        relations-kd*)
+            method=relations-kd
+            if [ "$3" = relations-kd-augmented ]; then # words replaced by those that the teacher's embeddings have beside them
+                data=augmented/$2-by-vectors
+                need "$data" albert-plus augment --data "$glue" --task "$2" --word-vectors "$from" --copies 5
+                first=$(dividing "$first" 6) second=$(dividing "$second" 6)
+            fi
+            how=(--set "relations_epochs=$first" --set "epochs=$second")
             ;;
         distilbert | mobilebert | extreme)
             general_student "$method" "${general_phases[$method]}"

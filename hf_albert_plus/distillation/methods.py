@@ -13,7 +13,8 @@ from ..errors import InvalidInput, suggest
 from ..text.formats import Order
 from . import terms as t
 from .dual_training.dual_terms import MixedWords, SharedProjections
-from .phases import Layers, Method, Phase, check_word
+from .phases import Layers, Method, Phase, answers_and_labels, check_word
+from .relation_methods import MINILM, MINILM_V2, RELATIONS_KD
 from .vector_method import EMBEDDINGS
 
 _BUILDERS: dict[str, "Method"] = {}
@@ -44,7 +45,7 @@ def kd(
     epochs: float = 3.0,
     learning_rate: float = 3e-4,
 ) -> tuple[Phase, ...]:
-    return (Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),)
+    return (Phase("task", answers_and_labels(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),)
 
 
 @_method("soft targets, labels and all hidden states at once", "this project's default")
@@ -59,7 +60,7 @@ def kd_hidden(
     learning_rate: float = 3e-4,
 ) -> tuple[Phase, ...]:
     each = hidden_weight / (layers.student + 1)
-    terms = (*_prediction(soft_share, temperature), t.Embeddings(each), t.HiddenStates(each))
+    terms = (*answers_and_labels(soft_share, temperature), t.Embeddings(each), t.HiddenStates(each))
     return (Phase("task", terms, epochs=epochs, learning_rate=learning_rate, layer_map=layer_map),)
 
 
@@ -92,7 +93,7 @@ def distilbert(
             learning_rate=general_learning_rate,
             mask_smoothing=mask_smoothing,
         ),
-        Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
+        Phase("task", answers_and_labels(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
     )
 
 
@@ -153,54 +154,8 @@ def pkd(
     epochs: float = 4.0,
     learning_rate: float = 1e-5,
 ) -> tuple[Phase, ...]:
-    terms = (*_prediction(soft_share, temperature), t.PatientStates(patient_weight, normalise))
+    terms = (*answers_and_labels(soft_share, temperature), t.PatientStates(patient_weight, normalise))
     return (Phase("task", terms, epochs=epochs, learning_rate=learning_rate, layer_map=layer_map),)
-
-
-@_method(
-    "MiniLM: attention and value relations of the last layer, then fine-tuning",
-    "Wang et al. 2020, section 3; with an assistant: distil it first, then name it as the teacher",
-)
-def minilm(
-    layers: Layers,
-    *,
-    transfer_epochs: float = 3.0,
-    transfer_learning_rate: float = 5e-4,
-    epochs: float = 3.0,
-    learning_rate: float = 5e-5,
-) -> tuple[Phase, ...]:
-    relations = (t.Relations(of=("qk", "vv")),)
-    return (
-        Phase("transfer", relations, rows="text", epochs=transfer_epochs, learning_rate=transfer_learning_rate),
-        Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
-    )
-
-
-@_method(
-    "MiniLMv2: query, key and value relations over heads split anew, then fine-tuning",
-    "Wang et al. 2021, section 3; with an assistant: distil it first, then name it as the teacher",
-)
-def minilm_v2(
-    layers: Layers,
-    *,
-    relation_heads: int = 48,
-    teacher_layer: int = 0,
-    transfer_epochs: float = 3.0,
-    transfer_learning_rate: float = 6e-4,
-    epochs: float = 3.0,
-    learning_rate: float = 5e-5,
-) -> tuple[Phase, ...]:
-    if teacher_layer > layers.teacher:
-        raise InvalidInput(
-            f"--set teacher_layer must lie between 1 and the teacher's {layers.teacher} layers, or be 0 for its last",
-            got=teacher_layer,
-            repair="leave it out",
-        )
-    relations = (t.Relations(of=("qq", "kk", "vv"), heads=relation_heads, teacher_layer=teacher_layer),)
-    return (
-        Phase("transfer", relations, rows="text", epochs=transfer_epochs, learning_rate=transfer_learning_rate),
-        Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate),
-    )
 
 
 @_method(
@@ -329,7 +284,7 @@ def fastbert(
     exits_learning_rate: float = 2e-5,
 ) -> tuple[Phase, ...]:
     return (
-        Phase("task", _prediction(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
+        Phase("task", answers_and_labels(soft_share, temperature), epochs=epochs, learning_rate=learning_rate),
         Phase("exits", (t.Exits(),), epochs=exits_epochs, learning_rate=exits_learning_rate, trains="exits"),
     )
 
@@ -374,11 +329,7 @@ def extreme(
     return dual, Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate)
 
 
-def _prediction(soft_share: float, temperature: float) -> tuple[t.Term, ...]:
-    return t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share)
-
-
-METHODS: dict[str, Method] = {**_BUILDERS, EMBEDDINGS.name: EMBEDDINGS}
+METHODS: dict[str, Method] = _BUILDERS | {row.name: row for row in (MINILM, MINILM_V2, RELATIONS_KD, EMBEDDINGS)}
 
 
 def get_method(name: str) -> Method:

@@ -10,7 +10,7 @@ from ..errors import InvalidInput, suggest
 from ..text.formats import Order
 from .capture import Need
 from .sentence_rows import Cut
-from .terms import SentenceOrder, Term
+from .terms import Labels, SentenceOrder, SoftTargets, Term
 
 Rows = Literal["task", "text", "sentences", "pairs"]
 # Of a sentence encoder: as it says itself, or one that is told.
@@ -108,6 +108,11 @@ class Phase:
     @property
     def formula(self) -> str:
         return " + ".join(f"{term.weight:g}·{term.name}" for term in self.terms)
+
+
+def answers_and_labels(soft_share: float, temperature: float) -> tuple[Term, ...]:
+    """What most methods end with: s·soft targets + (1 - s)·labels (Hinton, Vinyals and Dean 2015, section 2)."""
+    return SoftTargets(soft_share, temperature), Labels(1 - soft_share)
 
 
 LAYER_MAPS = ("uniform", "skip", "last")

@@ -200,7 +200,7 @@ def test_the_study_of_methods_gives_each_the_same_steps(tmp_path, monkeypatch):
     calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", *texts, folder=tmp_path)
     distilled = {str(found["out"]): found for found in calls.pop("distill")}
     assert {verb: len(found) for verb, found in calls.items()} == {
-        "finetune": 2, "convert": 4, "corpus": 1, "pretrain": 1, "tokenizer": 1, "augment": 2, "eval": 2,
+        "finetune": 2, "convert": 4, "corpus": 1, "pretrain": 1, "tokenizer": 1, "augment": 4, "eval": 2,
     }  # fmt: skip
     assert sorted(out for out in distilled if out.startswith("general/")) == [f"general/{name}" for name in OF_TEXT]
     copies = {str(found["out"]): 1 + found["copies"] for found in calls["augment"]}
@@ -209,7 +209,7 @@ def test_the_study_of_methods_gives_each_the_same_steps(tmp_path, monkeypatch):
     )
     for scored in calls["eval"]:
         targets = [target.partition("=") for target in scored["targets"]]
-        assert len(targets) == 1 + 2 * 18
+        assert len(targets) == 1 + 2 * 20
         for name, _, out in targets[1:]:
             found = distilled[out]
             method = get_method(found["method"])
@@ -225,8 +225,8 @@ def test_the_study_of_methods_gives_each_the_same_steps(tmp_path, monkeypatch):
 def test_the_study_of_methods_needs_no_text(tmp_path, monkeypatch):
     monkeypatch.setenv("RECORD", "{}")
     calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
-    assert sorted(calls) == ["convert", "distill", "eval", "finetune"]
-    assert [len(found["targets"]) for found in calls["eval"]] == [1 + 8] * 2
+    assert sorted(calls) == ["augment", "convert", "distill", "eval", "finetune"]
+    assert [len(found["targets"]) for found in calls["eval"]] == [1 + 10] * 2
 
 
 def test_a_study_begins_no_row_once_its_time_is_over(tmp_path, monkeypatch):

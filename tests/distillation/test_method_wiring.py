@@ -253,18 +253,31 @@ def test_pkd(chosen, layers, width):
     assert _phase("pkd", "task").layer_map == "skip"
 
 
-def test_minilm():
+def _attention_and_values(student, teacher, batch):
     """Wang et al. 2020, eq. 3 to 5: attention and the relation of the values, of the last layers alone."""
-    student, teacher, batch = _student(hidden_size=24), _teacher(ENCODER), _batch()
     attention, values = [], []
     for a, b in both(student, teacher, batch):
         attention.append(divergence(b.attention[6], a.attention[2]).mean())
         ours, theirs = (softmax(relations(states, states, heads=4)) for states in (a.values[2], b.values[6]))
         values.append(divergence(theirs, ours).mean())
+    return (1, mean(attention)), (1, mean(values))
+
+
+def test_minilm():
+    student, teacher, batch = _student(hidden_size=24), _teacher(ENCODER), _batch()
+    expected = _attention_and_values(student, teacher, batch)
     del batch["labels"]
-    found = _loss(_distiller("minilm", "transfer", student, teacher), batch)
-    check_sum(found, (1, mean(attention)), (1, mean(values)))
+    check_sum(_loss(_distiller("minilm", "transfer", student, teacher), batch), *expected)
     _check_labels_alone("minilm")
+
+
+def test_relations_kd():
+    """MiniLM's relations to the fine-tuned teacher, whatever the rows' labels are, then Hinton's sum of soft targets and labels at T = 2."""
+    student, teacher, batch = _student(hidden_size=24), _teacher(), _batch()
+    expected = _attention_and_values(student, teacher, batch)
+    check_sum(_loss(_distiller("relations-kd", "relations", student, teacher), batch), *expected)
+    soft, hard = soft_of(student, teacher, batch, 2.0), labels_of(student, batch)
+    check_sum(_loss(_distiller("relations-kd", "task", student, teacher), batch), (0.7, soft), (0.3, hard))
 
 
 @pytest.mark.parametrize(("settings", "layer"), [({}, 7), ({"teacher_layer": 4}, 4)])

@@ -28,6 +28,7 @@ TEACHERS = {
     "pkd": {"task": TASK},
     "minilm": {"transfer": ENCODER, "task": NONE},
     "minilm-v2": {"transfer": ENCODER, "task": NONE},
+    "relations-kd": {"relations": TASK, "task": ANSWERS},
     "well-read": {"pretrain": NONE, "distil": ANSWERS, "task": NONE},
     "mobilebert": {"layer-1": ENCODER, "layer-2": ENCODER, "words": WORDS, "task": NONE},
     "twinbert": {"task": ANSWERS},
