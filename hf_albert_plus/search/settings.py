@@ -113,7 +113,10 @@ class CompressSettings:
     epochs: Annotated[
         float | None, Option("Passes over the data that a candidate learns. Default: the task's own.")
     ] = None
-    learning_rate: Annotated[float, Option("Peak learning rate of candidates.")] = 3e-4
+    learning_rate: Annotated[
+        float | None,
+        Option("Peak learning rate of candidates. Default: 3e-4; of teachers wider than 384 less, in proportion."),
+    ] = None
     unlabelled: Annotated[
         str | None,
         Option(
@@ -166,7 +169,7 @@ class CompressSettings:
             ("max_drop", self.max_drop is None or 0 <= self.max_drop <= 100, "from 0 to 100 points", "1"),
             ("min_speedup", self.min_speedup is None or 1 <= self.min_speedup <= 1e4, "from 1 to 10,000", "20"),
             ("epochs", self.epochs is None or 0 < self.epochs <= 1000, "above 0 and at most 1,000", "6"),
-            ("learning_rate", 0 < self.learning_rate < 1, "between 0 and 1", "1e-4"),
+            ("learning_rate", self.learning_rate is None or 0 < self.learning_rate < 1, "between 0 and 1", "1e-4"),
             ("jobs", 1 <= self.jobs <= 1000, "from 1 to 1,000", "2"),
             length_rule(self.max_length),
             seed_rule(self.seed),

@@ -138,6 +138,7 @@ def search(
         task=task,
         rows=rows,
         depth=config.num_hidden_layers,
+        width=config.hidden_size,
         passes=Passes(passes, passes) if settings.epochs is None else Passes(settings.epochs, settings.epochs),
         out=home / "trials",
         settings=settings,

@@ -41,6 +41,9 @@ _TAUGHT = "taught"
 _FIRST_SHARE = 0.25
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
 _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
+# The peak rate, found on candidates of this width. With Adam the rate that suits a layer falls as it becomes wider
+# (Yang et al. 2022, Tensor Programs V, table 3).
+_RATE, _WIDTH = 3e-4, 384
 # Training examples that layers, heads and columns are ranked by.
 _RANKED_BY, _RANKED_FOR_TIMES = 512, 32
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
@@ -61,7 +64,7 @@ class Workshop:
         guide: what candidates learn from: the teacher, or what it is with the vocabulary that candidates have.
         data, task: whose validation rows judge.
         rows: what candidates learn from, and what thresholds are found on.
-        depth: layers of the teacher.
+        depth, width: layers of the teacher, and its hidden size.
         passes: of a candidate over what it learns from.
         out: where the candidates' directories are made.
         unlabelled: more texts that candidates learn from, given or made up.
@@ -80,6 +83,7 @@ class Workshop:
     task: Task
     rows: DividedRows
     depth: int
+    width: int
     passes: Passes
     out: Path
     settings: CompressSettings
@@ -191,7 +195,7 @@ class Workshop:
             method=DEFAULT,
             student=StudentSettings(student=student, overrides=_WITHOUT_DROPOUT),
             epochs=share * self.passes.count,
-            learning_rate=self.settings.learning_rate,
+            learning_rate=self.settings.learning_rate or _RATE * min(1.0, _WIDTH / self.width),
             unlabelled=self.unlabelled,
         )
 

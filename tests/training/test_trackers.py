@@ -120,7 +120,7 @@ def test_every_candidate_of_a_search_has_its_run(teachers, data_dir, tmp_path):
     whole = tmp_path / "whole"
     convert(str(teachers / "sst2"), output=whole)
     shop = Workshop(
-        teacher=whole, whole=whole, guide=whole, data=str(data_dir), task=task, rows=rows, depth=4, passes=Passes(4.0, 4.0), out=out, settings=settings, threads=1,
+        teacher=whole, whole=whole, guide=whole, data=str(data_dir), task=task, rows=rows, depth=4, width=32, passes=Passes(4.0, 4.0), out=out, settings=settings, threads=1,
     )  # fmt: skip
     shapes = [Slimmed(layers, 1.0) for layers in (1, 2)]
     for shape in shapes:
