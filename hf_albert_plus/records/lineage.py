@@ -34,19 +34,6 @@ class Ancestor:
     made: Parent | None
 
 
-def lineage_of(directory: Path, *, fingerprint_of: Fingerprint | None = None) -> list[dict[str, Any]]:
-    """The stages by which a directory came about, as JSON: its own first, then those behind it, the nearest first and each once. Paths are
-    without this machine's folders.
-
-    Args:
-        fingerprint_of: see `ancestors`.
-
-    Raises:
-        InvalidInput: the directory's own record is something else.
-    """
-    return [stage_facts(each) for each in ancestors(directory, fingerprint_of=fingerprint_of)]
-
-
 def ancestors(directory: Path, *, fingerprint_of: Fingerprint | None = None) -> list[Ancestor]:
     """The stage of a directory, and those behind it, the nearest first and each once.
 

@@ -5,8 +5,9 @@ import torch
 
 from hf_albert_plus.compression.exits.criteria import taken_exits
 from hf_albert_plus.compression.exits.cross_fitting import fit_threshold
-from hf_albert_plus.compression.exits.thresholds import SearchRule, calibrate
+from hf_albert_plus.compression.exits.thresholds import SearchRule
 from hf_albert_plus.errors import InvalidInput
+from tests.support.exits import best_threshold
 
 RULE = SearchRule(layers=(1, 2, 3), kind="entropy", exit_costs=(0.1, 0.1))
 
@@ -41,7 +42,7 @@ def test_each_fold_is_judged_by_the_threshold_of_the_others(kind):
     for fold in range(4):
         judged = order[50 * fold : 50 * (fold + 1)]
         others = sorted(set(range(200)) - set(judged))
-        best = calibrate(
+        best = best_threshold(
             logits[:, others], layers=(1, 2, 3), kind=kind, max_drop=20.0, exit_costs=(0.1, 0.1),
             score=lambda each, others=others: accuracy(each, [labels[row] for row in others]),
         )  # fmt: skip
@@ -56,7 +57,7 @@ def test_each_fold_is_judged_by_the_threshold_of_the_others(kind):
     assert cross_fitted.drop == pytest.approx(full - score, abs=1e-4)
     assert cross_fitted.average_layers == pytest.approx(sum(depths.values()) / 200, abs=1e-4)
     # The threshold itself is that of all rows.
-    whole = calibrate(logits, layers=(1, 2, 3), kind=kind, max_drop=20.0, exit_costs=(0.1, 0.1), score=lambda each: accuracy(each, labels))  # fmt: skip
+    whole = best_threshold(logits, layers=(1, 2, 3), kind=kind, max_drop=20.0, exit_costs=(0.1, 0.1), score=lambda each: accuracy(each, labels))  # fmt: skip
     assert found.calibration == whole
 
 

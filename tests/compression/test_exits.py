@@ -16,7 +16,7 @@ from hf_albert_plus.compression.exits.criteria import (
     run_with_exits,
     taken_exits,
 )
-from hf_albert_plus.compression.exits.thresholds import calibrate
+from hf_albert_plus.compression.exits.thresholds import SearchRule
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.distillation.losses.exits_by_depth import exits_by_depth_loss
 from hf_albert_plus.distillation.methods import get_method
@@ -27,7 +27,7 @@ from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassificat
 from hf_albert_plus.records.files import SCHEME
 from hf_albert_plus.tasks.glue import get_task
 from tests.support.command_line import invoke
-from tests.support.exits import all_exits, batch_of, classifier
+from tests.support.exits import all_exits, batch_of, best_threshold, classifier
 
 T = torch.tensor
 
@@ -208,7 +208,7 @@ def test_several_labels_leave_by_the_thresholds_of_their_config(kind):
     assert torch.equal(found.layers_B, taken + 1)
     assert len(set(taken.tolist())) > 1
     # Never leaving is among the thresholds that are tried.
-    calibration = calibrate(
+    calibration = best_threshold(
         logits_JBC, layers=(1, 2, 3, 4), kind=kind, score=lambda _: 50.0, max_drop=1, exit_costs=[0.1] * 3,
         label_thresholds=cuts,
     )  # fmt: skip
@@ -239,7 +239,7 @@ def test_calibration_finds_what_a_search_over_everything_does(kind, max_drop, ex
     logits, score = held_out()
     layers = T([2.0, 4.0, 6.0, 8.0]).double()
     costs = T([0.5, 1.0, 2.0]).double() * exit_cost
-    result = calibrate(
+    result = best_threshold(
         logits, layers=layers.tolist(), kind=kind, score=score, max_drop=max_drop, exit_costs=costs.tolist()
     )
 
@@ -273,17 +273,19 @@ def test_exits_that_do_not_pay_are_dropped():
     """Of three, one knows as little as a coin, and one less than that before it."""
     logits, score = held_out(knows=(0.0, 2.5, 0.5, 3.0))
     rule = {"layers": (2, 4, 6, 8), "kind": "entropy", "score": score, "max_drop": 0.5}
-    assert calibrate(logits, **rule, exit_costs=(0, 0, 0)).kept == (1,)
+    assert best_threshold(logits, **rule, exit_costs=(0, 0, 0)).kept == (1,)
     # The dearer a look, the fewer.
     rising, points = held_out(knows=(1.5, 2.0, 2.5, 3.0))
-    free, dear = (calibrate(rising, **{**rule, "score": points}, exit_costs=[cost] * 3).kept for cost in (0.0, 2.0))
+    free, dear = (
+        best_threshold(rising, **{**rule, "score": points}, exit_costs=[cost] * 3).kept for cost in (0.0, 2.0)
+    )
     assert (free, dear) == ((0, 1, 2), (0, 2))
-    assert calibrate(logits, **rule, exit_costs=(0, 0, 0), keep_exits=True).kept == (0, 1, 2)
+    assert best_threshold(logits, **rule, exit_costs=(0, 0, 0), keep_exits=True).kept == (0, 1, 2)
     # Exits that are sure and wrong leave no threshold; without them there is one.
     wrong = torch.where(logits[-1].argmax(-1, keepdim=True) == T([0, 1]), -500.0, 500.0).double()
     logits, score = held_out(knows=(0.0, 0.0, 2.9, 3.0))
     for count in (1, 2):
-        calibration = calibrate(
+        calibration = best_threshold(
             torch.stack([*[wrong] * count, *logits[count:]]), **{**rule, "score": score}, exit_costs=(0, 0, 0)
         )
         assert not set(calibration.kept) & set(range(count))
@@ -293,7 +295,9 @@ def test_exits_that_do_not_pay_are_dropped():
 @pytest.mark.parametrize("kind", ["entropy", "patience"])
 def test_where_leaving_saves_nothing_all_exits_stay(kind):
     logits, score = held_out(knows=(0.0, 0.0, 0.0, 3.0))
-    calibration = calibrate(logits, layers=(2, 4, 6, 8), kind=kind, score=score, max_drop=0.0, exit_costs=[0.5] * 3)
+    calibration = best_threshold(
+        logits, layers=(2, 4, 6, 8), kind=kind, score=score, max_drop=0.0, exit_costs=[0.5] * 3
+    )
     assert calibration.kept == (0, 1, 2)
     assert calibration.best.cost >= 8
 
@@ -317,18 +321,8 @@ def test_what_cannot_leave_is_told_so():
     model = classifier(exit_layers=None)
     with pytest.raises(InvalidInput, match="a model must have exits to leave by, got none; train some"):
         run_with_exits(model, Criterion("entropy", 0.5), **batch_of(model))
-    for name, message in (
-        ("max_drop", "--max-drop must be at least 0 points"),
-        ("exit_costs", "--exit-cost must be at least 0 layers"),
-    ):
-        with pytest.raises(InvalidInput, match=f"{message}, got -1"):
-            calibrate(
-                torch.zeros(2, 3, 2),
-                layers=(1, 2),
-                kind="entropy",
-                score=lambda _: 0.0,
-                **{"max_drop": 1, "exit_costs": [0], name: [-1] if name == "exit_costs" else -1},
-            )
+    with pytest.raises(InvalidInput, match="--exit-cost must be at least 0 layers, got -1"):
+        SearchRule(layers=(1, 2), kind="entropy", exit_costs=[-1])
 
 
 @pytest.mark.parametrize("head", ["pooled", "shared", "branch"])
@@ -425,7 +419,7 @@ def test_exits_that_are_wrong_and_sure_are_told_of():
 
     def search(kind):
         score = {"score": lambda logits: 100 * float((logits.argmax(-1) == 0).float().mean())}
-        return calibrate(logits_JBC, layers=(1, 2), kind=kind, max_drop=0.5, exit_costs=[0], **score)
+        return best_threshold(logits_JBC, layers=(1, 2), kind=kind, max_drop=0.5, exit_costs=[0], **score)
 
     with pytest.raises(
         InvalidInput, match="some threshold of confidence must lose at most 0.5 points, got 100.00 lost"

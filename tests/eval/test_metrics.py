@@ -361,15 +361,15 @@ def test_exits_lose_what_an_error_grows_by(noise, leaves):
     """Rows may leave at an exit whose error is greater by less than `max_drop`, in the unit of the numbers."""
     import torch
 
-    from hf_albert_plus.compression.exits.thresholds import calibrate
     from hf_albert_plus.eval.scoring import logits_scorer_for
+    from tests.support.exits import best_threshold
 
     random = numpy.random.default_rng(9)
     labels = random.normal(size=300)
     said = [labels + random.normal(size=300) * spread for spread in (noise, noise, 0.01)]
     logits_JBC = torch.tensor(numpy.stack(said))[..., None]
     score = logits_scorer_for(_own("number", 0).measured_by("rmse"))
-    found = calibrate(
+    found = best_threshold(
         logits_JBC, layers=(1, 2, 3), kind="patience", score=lambda logits: score(logits, labels.tolist()), max_drop=0.1,
         exit_costs=[0, 0],
     )  # fmt: skip

@@ -10,7 +10,7 @@ from hf_albert_plus.demo.data import make_data
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.records import lineage
 from hf_albert_plus.records.files import file_sha256
-from hf_albert_plus.records.lineage import VERSIONS, ancestors, lineage_of
+from hf_albert_plus.records.lineage import VERSIONS, ancestors, stage_facts
 from hf_albert_plus.records.made_data import made_data
 from hf_albert_plus.records.record import carried_record, file_parent, fingerprint, open_record, parent, versions
 from hf_albert_plus.records.stage import run_stage
@@ -33,6 +33,11 @@ def made(output, stage="finetune", *, settings=None, result=None, **parents):
     read = {name: value if isinstance(value, dict) else parent(value) for name, value in parents.items()}
     run_stage(stage, output, settings=settings or {"seed": 7}, parents=read, work=work)
     return output
+
+
+def lineage_of(directory, **how):
+    """The stages behind a directory, as a card has them."""
+    return [stage_facts(each) for each in ancestors(directory, **how)]
 
 
 def stages_of(directory):

@@ -2,6 +2,7 @@
 
 import torch
 
+from hf_albert_plus.compression.exits.thresholds import SearchRule, ThresholdSearch
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from tests.support.small_models import pair_inputs, randomise, small_config
 
@@ -25,3 +26,8 @@ def all_exits(model, inputs):
     with torch.no_grad():
         output = model(**inputs, output_exits=True)
     return torch.stack([*output.exit_logits, output.logits])
+
+
+def best_threshold(logits_JBC, *, score, max_drop, **rule):
+    """The best threshold of rows by the fields of a `SearchRule`."""
+    return ThresholdSearch(logits_JBC, SearchRule(**rule), score).best(max_drop)

@@ -158,28 +158,6 @@ class ThresholdSearch:
         return trials
 
 
-def calibrate(
-    logits_JBC: torch.Tensor,
-    *,
-    layers: Sequence[int],
-    kind: Kind,
-    score: Callable[[torch.Tensor], float],
-    max_drop: float,
-    exit_costs: Sequence[float],
-    keep_exits: bool = False,
-    label_thresholds: tuple[float, ...] = (),
-) -> Calibration:
-    """The best threshold on held-out rows, as `ThresholdSearch.best` finds it.
-
-    Raises:
-        InvalidInput: a drop or a cost below 0, or no threshold that loses as little.
-    """
-    if max_drop < 0:
-        raise InvalidInput("--max-drop must be at least 0 points", got=max_drop, repair="use --max-drop 0.5")
-    rule = SearchRule(layers, kind, exit_costs, keep_exits, label_thresholds)
-    return ThresholdSearch(logits_JBC, rule, score).best(max_drop)
-
-
 def _thresholds(logits_JBC: torch.Tensor, rule: SearchRule) -> list[float]:
     """What is worth trying: never, always, and between them places where no row is, so that rounding moves none to another exit."""
     if rule.kind == "patience":
