@@ -20,7 +20,7 @@ from hf_albert_plus.export.wanted import wanted_artefacts
 from hf_albert_plus.export.work import Work
 from hf_albert_plus.records.files import file_sha256
 from hf_albert_plus.records.progress import steps
-from hf_albert_plus.records.record import Parent, Record, carried_record, parent
+from hf_albert_plus.records.record import Parent, Record, carried_calibrations, carried_record, parent
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.splits import data_parent
@@ -117,5 +117,6 @@ def _export(
         "parity_inputs": [case.what for case in work.cases],
         "torch_score": work.torch_score,
         "trained": carried_record(source),
+        "calibrated": carried_calibrations(source),
         "exports": exports,
     }

@@ -14,7 +14,7 @@ from ..engines.classifier_config import answer_rule_of
 from ..errors import InvalidInput
 from ..last_layers import last_layers
 from ..records.files import SCHEME
-from ..records.record import Record, carried_record, parent
+from ..records.record import Record, carried_calibrations, carried_record, parent
 from ..records.stage import run_stage
 from ..tasks.splits import data_parent
 from ..tasks.task import Task, check_no_spans
@@ -42,6 +42,7 @@ class ScoreCalibrationResult:
         lost_exit_threshold: whether a threshold of exits was left out, as it was one of other probabilities.
         parameters: of the classifier.
         trained: the record of the training behind the model, None without one.
+        calibrated: those of what was found on rows for it before.
     """
 
     rows: int
@@ -50,6 +51,7 @@ class ScoreCalibrationResult:
     lost_exit_threshold: bool
     parameters: int
     trained: dict[str, Any] | None
+    calibrated: list[dict[str, Any]]
 
 
 def calibrate_scores(
@@ -112,6 +114,7 @@ def calibrate_scores(
                 lost_exit_threshold=loses,
                 parameters=classifier.num_parameters(),
                 trained=carried_record(model),
+                calibrated=carried_calibrations(model),
             )
         )
 

@@ -39,7 +39,7 @@ def ancestors(directory: Path, *, fingerprint_of: Fingerprint | None = None) -> 
 
     What a stage read is followed where it is a directory with a record and still has the content that the stage read, or data that its
     record says were made there. All else stays a name and a hash: what is gone or changed, what comes from the Hub, what no stage made. The training
-    before a stage that trains nothing is found in that stage's own record where its directory is not followed.
+    before a stage that trains nothing, and the calibrations between, are found in that stage's own record where its directory is not followed.
 
     Args:
         fingerprint_of: hashes a directory; by default each is hashed once. Whoever asks for several lineages gives them one that
@@ -76,9 +76,13 @@ def _behind(record: dict[str, Any], fingerprint_of: Fingerprint) -> Iterator[Anc
     for name, maker in makers.items():
         if maker is not None:
             yield Ancestor(maker.content(), record["parents"][name])
-    carried = record["result"].get("trained") if record["stage"] in CARRIERS else None
-    if carried and makers.get("model") is None:
-        yield Ancestor(carried, None)
+    if record["stage"] in CARRIERS and makers.get("model") is None:
+        read: Parent | None = record["parents"].get("model")
+        for calibration in record["result"].get("calibrated") or []:
+            yield Ancestor(calibration, read)
+            read = calibration["parents"].get("model")
+        if record["result"].get("trained"):
+            yield Ancestor(record["result"]["trained"], None)
 
 
 def _maker(read: Parent, fingerprint_of: Fingerprint) -> Record | None:

@@ -30,6 +30,8 @@ IDENTITY = "stage.json"
 _UNRECORDED = {RECORD, "README.md", CARD, IDENTITY}
 # Stages that train nothing and carry the record of the training before them.
 CARRIERS = ("export", "calibrate", "calibrate-scores")
+# Those of them that find something on rows, which a copy tells of too.
+_CALIBRATIONS = ("calibrate", "calibrate-scores")
 _VERSIONED = ("torch", "transformers", "datasets", "tokenizers", "onnx", "onnxruntime", "openvino", "nncf", "numpy")
 
 
@@ -73,7 +75,7 @@ def differing(kept: Any, asked: Any, *, name: str = "") -> Iterator[IdentityDiff
 
 
 class Carried(Identity):
-    """What a stage that trains nothing tells of the training before it: a record without files."""
+    """What a stage that trains nothing tells of the training before it, and of calibrations: a record without files."""
 
     result: dict[str, Any]
     versions: dict[str, str]
@@ -192,9 +194,10 @@ def open_record(directory: Path) -> Record:
     """
     what, repair = "the record of a stage", f"make {directory} again, or remove {RECORD} from it"
     record: Record = read_json(directory / RECORD, what=what, shape=Record, repair=repair)
-    trained = record.result.get("trained")
-    if record.stage in CARRIERS and trained:
-        check_shape(json.dumps(trained), Carried, what=what, source=f"{directory / RECORD}, result.trained", repair=repair)  # fmt: skip
+    for name, shape in {"trained": Carried, "calibrated": list[Carried]}.items():
+        carried = record.result.get(name)
+        if record.stage in CARRIERS and carried:
+            check_shape(json.dumps(carried), shape, what=what, source=f"{directory / RECORD}, result.{name}", repair=repair)  # fmt: skip
     return replace(record, reused=True)
 
 
@@ -229,6 +232,19 @@ def training_record(directory: Path) -> dict[str, Any]:
 def carried_record(directory: Path) -> dict[str, Any] | None:
     """The training record of a directory without the files that it answers for, as a copy carries it; None without one."""
     return {name: value for name, value in training_record(directory).items() if name != "files"} or None
+
+
+def carried_calibrations(directory: Path) -> list[dict[str, Any]]:
+    """The records of what was found on rows for a model since its training, the last first, as a copy carries them: without files, and
+    without what they carry themselves."""
+    record = open_record(directory) if (directory / RECORD).is_file() else None
+    if record is None or record.stage not in CARRIERS:
+        return []
+    content, earlier = record.content(), record.result.get("calibrated") or []
+    if record.stage not in _CALIBRATIONS:
+        return list(earlier)
+    found = {name: value for name, value in record.result.items() if name not in ("trained", "calibrated")}
+    return [{**{name: value for name, value in content.items() if name != "files"}, "result": found}, *earlier]
 
 
 def versions() -> dict[str, str]:

@@ -12,7 +12,15 @@ from hf_albert_plus.records import lineage
 from hf_albert_plus.records.files import file_sha256
 from hf_albert_plus.records.lineage import VERSIONS, ancestors, stage_facts
 from hf_albert_plus.records.made_data import made_data
-from hf_albert_plus.records.record import carried_record, file_parent, fingerprint, open_record, parent, versions
+from hf_albert_plus.records.record import (
+    carried_calibrations,
+    carried_record,
+    file_parent,
+    fingerprint,
+    open_record,
+    parent,
+    versions,
+)
 from hf_albert_plus.records.stage import run_stage
 from hf_albert_plus.search.made_up_texts import make_up_texts
 from hf_albert_plus.search.set_aside import set_aside
@@ -133,6 +141,28 @@ def test_what_two_stages_carry_stands_once(chain):
     assert stages_of(exported) == whole
     shutil.rmtree(calibrated)
     assert stages_of(exported) == ["export", "prune", "distill", "finetune"]
+
+
+def test_a_copy_tells_of_the_calibrations_before_it(chain):
+    """Those of the exits and of the scores since the training, wherever their directories are gone."""
+    pruned = chain / "pruned"
+
+    def carried(model):
+        return {"trained": carried_record(model), "calibrated": carried_calibrations(model)}
+
+    first = made(chain / "first", "calibrate", result={"found_on": {"rows": 9}, **carried(pruned)}, model=pruned)
+    second = made(chain / "second", "calibrate-scores", result={"rows": 8, **carried(first)}, model=first)
+    exported = made(chain / "last", "export", result=carried(second), model=second)
+    whole = ["export", "calibrate-scores", "calibrate", "prune"]
+    assert stages_of(exported) == [*whole, "distill", "finetune"]
+    shutil.rmtree(second)
+    assert stages_of(exported) == [*whole, "distill", "finetune"]
+    shutil.rmtree(first)
+    found = ancestors(exported)
+    assert [each.record["stage"] for each in found] == [*whole, "distill", "finetune"]
+    assert [each.record["result"] for each in found[1:3]] == [{"rows": 8}, {"found_on": {"rows": 9}}]
+    read = json.loads((exported / "record.json").read_text())["parents"]["model"]
+    assert (found[1].made, found[2].made) == (read, found[1].record["parents"]["model"])
 
 
 def test_a_copy_is_no_second_stage(chain):

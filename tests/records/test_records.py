@@ -295,6 +295,7 @@ CHANGES = {
     "NaN": (lambda record: json.dumps({**record, "seconds": float("nan")}), "NaN is no number of JSON"),
     "deep": (lambda record: "[" * 5000 + "]" * 5000, "nests too deeply"),
     "carried as text": (lambda record: record.update(stage="export", result={"trained": "yes"}), r"result.trained \(Input should be"),
+    "calibrated as text": (lambda record: record.update(stage="export", result={"calibrated": "yes"}), r"result.calibrated \(Input should be"),
     "carried without settings": (
         lambda record: record.update(stage="export", result={"trained": {"stage": "finetune"}}), r"result.trained \(settings: Field required",
     ),

@@ -16,7 +16,7 @@ from ...errors import InvalidInput
 from ...modeling_albert_plus import AlbertPlusForSequenceClassification
 from ...records.files import write_text
 from ...records.progress import bar
-from ...records.record import Record, carried_record, parent
+from ...records.record import Record, carried_calibrations, carried_record, parent
 from ...records.stage import run_stage
 from ...tasks.splits import data_parent
 from ...tasks.task import Task, check_answers_texts
@@ -64,6 +64,7 @@ class CalibrationResult:
         curve: threshold, layers in the mean and points of every threshold that was tried.
         parameters: of the classifier with all exits.
         trained: the record of the training behind the model, None without one.
+        calibrated: those of what was found on rows for it before.
     """
 
     threshold: float
@@ -76,6 +77,7 @@ class CalibrationResult:
     curve: list[list[float]]
     parameters: int
     trained: dict[str, Any] | None
+    calibrated: list[dict[str, Any]]
 
 
 def calibrate_exits(
@@ -160,6 +162,7 @@ def calibrate_exits(
                 curve=[[each.criterion.threshold, each.average_layers, each.score] for each in calibration.trials],
                 parameters=classifier.num_parameters(),
                 trained=carried_record(model),
+                calibrated=carried_calibrations(model),
             )
         )
         if plot is not None:
