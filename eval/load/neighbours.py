@@ -18,9 +18,9 @@ from hf_albert_plus.engines.text_answers import Decide, Text
 from hf_albert_plus.engines.text_classifier import TextClassifier
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.answers import first_metric, rule_for
+from hf_albert_plus.eval.load.asked_server import checked
 from hf_albert_plus.eval.load.clients import Clients
 from hf_albert_plus.eval.load.neighbour_documents import Neighbours, NeighboursRow
-from hf_albert_plus.eval.load.served import checked
 from hf_albert_plus.eval.load.server_process import ServerProcess
 from hf_albert_plus.eval.load.tagged_neighbours import (
     best_alone,

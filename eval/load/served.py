@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import numpy
 
 from hf_albert_plus.engines.batch_plans import TOKEN_BUDGET, token_batches
+from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.engines.text_answers import Text
 from hf_albert_plus.engines.text_model_kinds import open_text_model
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.eval.batched_inference import Batching
 from hf_albert_plus.eval.latency.timing import Player, Timings, elapsed_ms, percentiles, summarise, take_turns, warm
 from hf_albert_plus.eval.load.agreement import label_agreement
-from hf_albert_plus.eval.load.clients import Clients, Reply
+from hf_albert_plus.eval.load.asked_server import AskedServer
 from hf_albert_plus.eval.load.peers_served import PEERS, PeerProcess, awake
 from hf_albert_plus.eval.load.server_process import ServerProcess
 from hf_albert_plus.eval.load.traffic import Client, Traffic
@@ -34,34 +35,109 @@ SERVED = "served"
 # Sentences and requests of a block, so that its beginning and end count little.
 _BLOCK, _REQUESTS = 6000, 1000
 _ROUNDS = 10
-_LATE_CLIENTS = 32
 
 
 @dataclass(frozen=True)
-class _Server:
-    """A server that is asked, and its requests."""
+class _Work:
+    """What engine and servers are asked for: sentences, a group of them a request.
 
-    port: int
+    Attributes:
+        client: the target with the sentences in its tokens.
+        engine, streams: the target, and how many batches it computes at a time.
+        groups: numbers of the sentences of each request.
+        batches: those in which the server's engine computes each group.
+        path: the server's route.
+    """
+
+    traffic: Traffic
+    client: Client
+    engine: Engine
+    streams: int
+    groups: list[list[int]]
+    batches: list[list[list[int]]]
     path: str
-    bodies: list[bytes]
 
-    def clients(self, count: int) -> Clients:
-        return Clients("127.0.0.1", self.port, count=count, path=self.path)
+    @classmethod
+    def of(cls, target: Target, traffic: Traffic, *, texts: int, peers: Path | None) -> "_Work":
+        """
+        Args:
+            texts: of a request.
+        """
+        engine, streams = Batching().load(target, threads=None)
+        gives_vectors = is_bare_encoder(engine.config)
+        if gives_vectors:
+            _check_vectors(traffic.task, peers)
+        fits_positions(engine.config, traffic.max_length)
+        client = Client(target, engine, traffic)
+        groups = _groups(len(client.rows_of), texts)
+        call_tokens = _call_tokens(target, traffic.max_length)
+        batches = [_batches(group, client, call_tokens=call_tokens) for group in groups]
+        return cls(traffic, client, engine, streams, groups, batches, path="/embed" if gives_vectors else traffic.path)
 
-    def ask(self, count: int, bodies: Sequence[bytes]) -> list[Reply]:
-        """The answers to some requests, from so many clients at a time."""
-        asking = self.clients(count)
-        replies = checked(asking.closed_loop(bodies))
-        asking.close()
-        return replies
+    @property
+    def sentences(self) -> int:
+        return sum(map(len, self.groups))
 
-    def time_block(self, count: int) -> float:
-        """Milliseconds for all requests, of clients whose connections are open."""
-        asking = self.clients(count)
-        asking.closed_loop(self.bodies[: 2 * count])
-        took = elapsed_ms(lambda: checked(asking.closed_loop(self.bodies)))
-        asking.close()
-        return took
+    @property
+    def plain_texts(self) -> list[list[str]]:
+        """The texts of each request, as peers take them."""
+        return [_plain_texts([self.traffic.text(number) for number in group]) for group in self.groups]
+
+    def asked_of(self, port: int) -> AskedServer:
+        """Our server, with the requests."""
+        return AskedServer(port, self.path, [self.traffic.request(group) for group in self.groups])
+
+    def agreement(self, server: AskedServer, clients: int) -> float | None:
+        """How often server and engine say the same, as `label_agreement` counts it."""
+        once = -(-len(self.client.rows_of) // len(self.groups[0]))
+        return label_agreement(server.ask(clients, server.bodies[:once]), self.client, self.engine, self.groups)
+
+    def answer(self) -> None:
+        """All groups on the engine alone, a batch a core."""
+        plan = [batch for of_group in self.batches for batch in of_group]
+        self.client.answer_all(self.engine, plan, streams=self.streams)
+
+    def engine_alone(self, *, seconds: float) -> Percentiles:
+        """Percentiles of the engine that computes one request's texts after another's."""
+        waits_ms: list[float] = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            of_group = self.batches[len(waits_ms) % len(self.batches)]
+            waits_ms.append(elapsed_ms(partial(_answer_all, self.client, of_group)))
+        return percentiles(numpy.asarray(waits_ms))
+
+
+@dataclass
+class _WatchedServer:
+    """Our server, and the seconds of its cores while it is timed.
+
+    Attributes:
+        spent: part of the server -> seconds of a core, of each block.
+        walls_s: of each block.
+    """
+
+    process: ServerProcess
+    asked: AskedServer
+    clients: int
+    spent: list[dict[str, float]] = field(default_factory=list)
+    walls_s: list[float] = field(default_factory=list)
+
+    def block(self, _: int) -> list[float]:
+        start, began = self.process.cpu_seconds(), time.perf_counter()
+        took = self.asked.time_block(self.clients)
+        self.walls_s.append(time.perf_counter() - began)
+        end = self.process.cpu_seconds()
+        self.spent.append({part: end[part] - start[part] for part in end})
+        return [took]
+
+    def facts(self, *, cores: int) -> dict[str, Any]:
+        """Where the time of its cores went, as JSON."""
+        total = sum(sum(one.values()) for one in self.spent)
+        return {
+            "cpu_split": {part: round(sum(one[part] for one in self.spent) / total, 4) for part in self.spent[0]},
+            "cores_busy": round(total / (cores * sum(self.walls_s)), 4),
+            "ready_s": self.process.ready_s,
+        }
 
 
 def bench_served(
@@ -85,95 +161,59 @@ def bench_served(
     )
     if peers is not None:
         check_answers_texts(traffic.task, what="bench serve --peers", repair="leave out --peers")
-    texts, clients = settings.texts, settings.clients
-    way = Batching()
-    engine, streams = way.load(target, threads=None)
-    gives_vectors = is_bare_encoder(engine.config)
-    if gives_vectors:
-        _check_vectors(traffic.task, peers)
-    fits_positions(engine.config, traffic.max_length)
-    client = Client(target, engine, traffic)
-    groups = _groups(len(client.rows_of), texts)
-    asked = [[traffic.text(number) for number in group] for group in groups]
-    call_tokens = _call_tokens(target, traffic.max_length)
-    batches = [_batches(group, client, call_tokens=call_tokens) for group in groups]
-    plan = [batch for of_group in batches for batch in of_group]
-    before = environment()
-    options = ["--wait-ms", f"{settings.wait_ms:g}", "--deadline", "60"]
+    work = _Work.of(target, traffic, texts=settings.texts, peers=peers)
+    clients, before = settings.clients, environment()
+    options = ["--wait-ms", f"{settings.wait_ms:g}", "--deadline", "60", *(["--cluster"] if cluster else [])]
     with ExitStack() as stack:
-        others = [
-            stack.enter_context(PeerProcess(peer, target, peers, _plain_texts(asked[0])))
-            for peer in PEERS
-            if peers is not None
-        ]
-        for other in others:
-            other.sleep()
-        server = stack.enter_context(
-            ServerProcess(f"{target.directory}:{target.runtime}", *options, *(["--cluster"] if cluster else []))
-        )
-        ours = _Server(
-            server.port,
-            "/embed" if gives_vectors else traffic.path,
-            [traffic.request(group) for group in groups],
-        )
-        agreement = label_agreement(
-            ours.ask(clients, ours.bodies[: -(-len(client.rows_of) // texts)]), client, engine, groups
-        )
-        spent: list[dict[str, float]] = []
-        walls_s: list[float] = []
-
-        def serve_block(_: int) -> list[float]:
-            start, began = server.cpu_seconds(), time.perf_counter()
-            took = ours.time_block(clients)
-            walls_s.append(time.perf_counter() - began)
-            end = server.cpu_seconds()
-            spent.append({part: end[part] - start[part] for part in end})
-            return [took]
-
-        run = partial(client.answer_all, engine, plan, streams=streams)
-        players: dict[str, Player] = {BARE: lambda _: [elapsed_ms(run)], SERVED: serve_block}
+        others = [] if peers is None else _begin_peers(stack, target, work, peers)
+        process = stack.enter_context(ServerProcess(f"{target.directory}:{target.runtime}", *options))
+        ours = _WatchedServer(process, work.asked_of(process.port), clients)
+        agreement = work.agreement(ours.asked, clients)
+        players: dict[str, Player] = {BARE: lambda _: [elapsed_ms(work.answer)], SERVED: ours.block}
         settle: dict[str, Callable[[], object]] = {
-            BARE: client.answer_longest,
-            SERVED: lambda: ours.ask(clients, ours.bodies[:clients]),
+            BARE: work.client.answer_longest,
+            SERVED: lambda: ours.asked.ask(clients, ours.asked.bodies[:clients]),
         }
-        theirs: dict[str, tuple[PeerProcess, _Server]] = {}
-        for other in others:
-            name = other.peer.name
-            made = _Server(other.port, other.peer.path, [other.peer.body(_plain_texts(some)) for some in asked])
-            theirs[name] = other, made
-            players[name], settle[name] = _turns(other, made, clients)
+        for other, asked in others:
+            players[other.peer.name], settle[other.peer.name] = _turns(other, asked, clients)
         warm_up = {label: warm(call, seconds=1) for label, call in settle.items()}
         rounds = take_turns(players, settle=settle, baseline=BARE, description="throughput", rounds=_ROUNDS)
-        sentences = sum(map(len, groups))
-        throughput = summarise(Timings(rounds, warm_up), baseline=BARE, items=sentences)
-        engine_alone = _engine_alone(client, batches, seconds=settings.seconds / 4)
-        latency = {SERVED: _latency(ours, throughput[SERVED].items_per_s / texts, seconds=settings.seconds)}
-        memory_mb = server.memory_mb()
-        for name, (other, made) in theirs.items():
+        throughput = summarise(Timings(rounds, warm_up), baseline=BARE, items=work.sentences)
+        engine_alone = work.engine_alone(seconds=settings.seconds / 4)
+        paces = {name: each.items_per_s / settings.texts for name, each in throughput.items()}
+        latency = ours.asked.latency(paces[SERVED], seconds=settings.seconds)
+        memory_mb = process.memory_mb()
+        of_peers = {}
+        for other, asked in others:
             with awake(other):
-                latency[name] = _latency(made, throughput[name].items_per_s / texts, seconds=settings.seconds)
-    total = sum(sum(one.values()) for one in spent)
-    available_s = before["cores"] * sum(walls_s)
+                of_peers[other.peer.name] = asked.latency(paces[other.peer.name], seconds=settings.seconds)
     return {
         "kind": "served",
         "format": FORMAT,
         "target": f"{target.directory}:{target.runtime}",
-        "texts_a_request": texts,
+        "texts_a_request": settings.texts,
         "clients": clients,
-        "streams": streams,
+        "streams": work.streams,
         "cluster": cluster,
         "wait_ms": settings.wait_ms,
         "label_agreement": agreement,
         "throughput": to_json(throughput),
-        "cpu_split": {part: round(sum(one[part] for one in spent) / total, 4) for part in spent[0]},
-        "cores_busy": round(total / available_s, 4),
-        "ready_s": server.ready_s,
+        **ours.facts(cores=before["cores"]),
         "memory_mb": memory_mb,
         "engine_alone": to_json(engine_alone),
-        **latency.pop(SERVED),
-        "peers": latency,
+        **latency,
+        "peers": of_peers,
         "environment": before,
     }
+
+
+def _begin_peers(stack: ExitStack, target: Target, work: _Work, peers: Path) -> list[tuple[PeerProcess, AskedServer]]:
+    """Starts the other servers, which sleep until it is their turn."""
+    texts = work.plain_texts
+    begun = [stack.enter_context(PeerProcess(peer, target, peers, texts[0])) for peer in PEERS]
+    for other in begun:
+        other.sleep()
+    return [(each, AskedServer(each.port, each.peer.path, [each.peer.body(some) for some in texts])) for each in begun]
 
 
 def _call_tokens(target: Target, max_length: int) -> float:
@@ -217,16 +257,16 @@ def _plain_texts(texts: Sequence[Text]) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _turns(other: PeerProcess, made: _Server, clients: int) -> tuple[Player, Callable[[], object]]:
+def _turns(other: PeerProcess, asked: AskedServer, clients: int) -> tuple[Player, Callable[[], object]]:
     """A block of a peer's, and what it does before it; it sleeps in between."""
 
     def block(_: int) -> list[float]:
         with awake(other):
-            return [made.time_block(clients)]
+            return [asked.time_block(clients)]
 
     def settle() -> None:
         with awake(other):
-            made.ask(clients, made.bodies[:clients])
+            asked.ask(clients, asked.bodies[:clients])
 
     return block, settle
 
@@ -236,62 +276,7 @@ def _answer_all(client: Client, batches: list[list[int]]) -> None:
         client.answer_rows(batch)
 
 
-def _engine_alone(client: Client, batches: list[list[list[int]]], *, seconds: float) -> Percentiles:
-    """Percentiles of the engine that computes one request's texts after another's."""
-    waits_ms: list[float] = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        of_group = batches[len(waits_ms) % len(batches)]
-        waits_ms.append(elapsed_ms(partial(_answer_all, client, of_group)))
-    return percentiles(numpy.asarray(waits_ms))
-
-
-def _latency(server: _Server, requests_per_s: float, *, seconds: float) -> dict[str, Any]:
-    """Percentiles of a server's requests: one at a time, and at half of its pace."""
-    alone = _one_at_a_time(server, seconds=seconds)
-    rate = requests_per_s / 2
-    loaded = _at_rate(server, rate=rate, seconds=seconds)
-    return {"one_at_a_time": to_json(alone), "half_pace": {"requests_per_s": round(rate, 2), **to_json(loaded)}}
-
-
 def _groups(sentences: int, texts: int) -> list[list[int]]:
     """Numbers of sentences, `texts` a request, through the file again and again."""
     count = max(1, min(_REQUESTS, _BLOCK // texts))
     return [[(first * texts + place) % sentences for place in range(texts)] for first in range(count)]
-
-
-def checked(replies: list[Reply]) -> list[Reply]:
-    """The replies, each of which must be an answer.
-
-    Raises:
-        InvalidInput: the server refused one.
-    """
-    for reply in replies:
-        if reply.status != 200:
-            raise InvalidInput(
-                "the server must answer every request",
-                got=f"{reply.status}: {reply.json()['error']}",
-                repair="use fewer --clients or --texts",
-            )
-    return replies
-
-
-def _one_at_a_time(server: _Server, *, seconds: float) -> Percentiles:
-    """Percentiles of requests of which each is sent when the one before is answered."""
-    asking, bodies = server.clients(1), server.bodies
-    pace_ms = numpy.median([reply.ms for reply in checked(asking.closed_loop(bodies[:20]))])
-    count = max(20, round(seconds * 1e3 / pace_ms))
-    replies = checked(asking.closed_loop([bodies[number % len(bodies)] for number in range(count)]))
-    asking.close()
-    return percentiles(numpy.asarray([reply.ms for reply in replies]))
-
-
-def _at_rate(server: _Server, *, rate: float, seconds: float) -> Percentiles:
-    """Percentiles from arrival to answer, of a Poisson process."""
-    asking, bodies = server.clients(_LATE_CLIENTS), server.bodies
-    asking.closed_loop(bodies[: 2 * _LATE_CLIENTS])
-    count = max(20, round(rate * seconds))
-    arrivals = numpy.random.default_rng(0).exponential(1 / rate, size=count).cumsum()
-    replies = checked(asking.open_loop([bodies[number % len(bodies)] for number in range(count)], arrivals.tolist()))
-    asking.close()
-    return percentiles(numpy.asarray([reply.ms for reply in replies]))
