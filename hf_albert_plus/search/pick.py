@@ -4,6 +4,7 @@ was not made on."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy
 
@@ -143,6 +144,15 @@ class Judge:
                 if ours is not None and theirs is not None:
                     ours[:, fold] = theirs[:, fold]
         return self.loss(said).points
+
+
+def doubt_of(rows: int, *, differing: float) -> float:
+    """Points of accuracy that a candidate as good as its teacher may seem to lose, at the upper end of the one-sided interval, where so many rows judge.
+
+    Args:
+        differing: share of the rows of which one of the two is right and the other wrong, half of them either way.
+    """
+    return 100 * NormalDist().inv_cdf(CONFIDENCE) * math.sqrt(differing / rows)
 
 
 def points_text(points: float, *, decimals: int = 1) -> str:

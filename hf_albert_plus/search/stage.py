@@ -38,7 +38,7 @@ from .hunt import Hunt
 from .made_up_texts import ENOUGH, make_up_texts
 from .narrow_embeddings import fits
 from .passes import Passes, fit_passes, seconds_of_a_pass
-from .pick import Pick, score_of
+from .pick import Pick, answers_of, doubt_of, score_of
 from .set_aside import set_aside
 from .settings import Budget, CompressSettings
 from .shapes import Slimmed
@@ -49,6 +49,8 @@ PICK, SMALL = "pick", "small"
 # Of the task's own passes, those over its rows together with made-up ones, which are twice the steps.
 _PASSES_OF_MADE_UP = 0.5
 _SHARE_OF_AN_ERROR = 0.05
+# Of the rows that judge, those on which a thin candidate and its teacher differ.
+_DIFFERING = 0.05
 # Texts that the finalists are timed on, at most.
 _TIMED = 2000
 
@@ -156,6 +158,7 @@ def search(
     shop = replace(shop, passes=_fitted(shop, clock, rows=rows.count + texts, home=home))
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     budget = _budget(settings, score_of(teacher_scores, task.metrics[0]), task)
+    _tell_of_few_rows(len(answers_of(teacher_scores, task).labels), task=task, budget=budget)
     hunt = Hunt(shop, budget, settings.time_budget, teacher_scores, show=partial(write_progress, out=out))
     say(f"the frontier so far is in {out / PAGE}")
     hunt.run()
@@ -189,6 +192,16 @@ def _budget(settings: CompressSettings, score: float | None, task: Task) -> Budg
     if not settings.asks_nothing or not task.is_scored_by_error or score is None:
         return settings.budget
     return replace(settings.budget, max_drop=float(f"{_SHARE_OF_AN_ERROR * score:.2g}"))
+
+
+def _tell_of_few_rows(rows: int, *, task: Task, budget: Budget) -> None:
+    """Says beforehand where so few rows judge that hardly a candidate can be known to hold the budget."""
+    doubt = doubt_of(rows, differing=_DIFFERING)
+    if budget.max_drop is not None and task.metrics[0] == "accuracy" and doubt > budget.max_drop:
+        say(
+            f"{rows:,} rows judge: a candidate that answers one in {round(1 / _DIFFERING)} otherwise than its teacher may lose {doubt:.1f} points by all that they "
+            f"tell, however good it is, so that few can hold {budget.max_drop:g}; more rows (--validation FILE) or a larger --max-drop leave more to find"
+        )
 
 
 @dataclass(frozen=True)

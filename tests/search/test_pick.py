@@ -10,8 +10,9 @@ from sklearn.metrics import accuracy_score
 from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.search.finalists import finalists_of, nearest
 from hf_albert_plus.search.frontier import verdict
-from hf_albert_plus.search.pick import Judge, Measured
+from hf_albert_plus.search.pick import Judge, Measured, doubt_of
 from hf_albert_plus.search.settings import Budget
+from hf_albert_plus.search.stage import _tell_of_few_rows
 from hf_albert_plus.search.tried import Tried
 from hf_albert_plus.tasks.glue import get_task
 
@@ -46,6 +47,19 @@ def test_what_is_lost_and_its_bound():
             )
         )
     assert loss.at_most == pytest.approx(numpy.quantile(drops, 0.9), abs=0.25)
+
+
+@pytest.mark.parametrize("rows", [366, 872])
+def test_the_doubt_of_so_many_rows(rows):
+    """A candidate that is as good as its teacher, and differs from it on one row in twenty, against the bootstrap."""
+    labels = numpy.arange(rows) % 2
+    differing = 2 * round(rows / 40)
+    teacher, student = labels.copy(), labels.copy()
+    teacher[: differing // 2] = 1 - teacher[: differing // 2]
+    student[differing // 2 : differing] = 1 - student[differing // 2 : differing]
+    loss = Judge(TASK, Sample(teacher[None], labels), seed=0).loss(Sample(student[None], labels))
+    assert loss.points == 0
+    assert loss.at_most == pytest.approx(doubt_of(rows, differing=0.05), rel=0.15)
 
 
 def test_an_error_is_lost_when_it_grows():
@@ -227,3 +241,19 @@ def test_what_comes_nearest_where_nothing_holds():
     assert verdict(hunt, pick).startswith(
         "Nothing that was tried keeps within at most 2.2 points lost, at most 10 MB. Nearest: 2.0 points lost (at most "
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "task", "budget", "told"),
+    [
+        (366, TASK, Budget(max_drop=1), True),
+        (366, TASK, Budget(max_drop=2), False),
+        (872, TASK, Budget(max_drop=1), False),
+        (366, TASK, Budget(min_speedup=10), False),
+        (366, get_task("cola"), Budget(max_drop=1), False),
+    ],
+)
+def test_few_rows_are_told_of_before_a_search(rows, task, budget, told, capsys):
+    _tell_of_few_rows(rows, task=task, budget=budget)
+    said = "366 rows judge: a candidate that answers one in 20 otherwise than its teacher may lose 1.5 points by all that they tell, however good it is, so that few can hold 1; "
+    assert (said in capsys.readouterr().err) is told
