@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from hf_albert_plus.distillation.methods import get_method
@@ -233,6 +234,58 @@ def test_a_study_begins_no_row_once_its_time_is_over(tmp_path, monkeypatch):
     monkeypatch.setenv("STOP_AFTER", "0")
     calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
     assert sorted(calls) == ["eval"]
+
+
+def test_the_study_of_teachers_teaches_by_one_and_by_all_of_them(tmp_path, monkeypatch):
+    for name, value in {
+        "COLUMNS": "sentence1 sentence2",
+        "PASSES": "4 8",
+        "SEEDS": "1 2",
+        "MEASURE": "matthews",
+    }.items():
+        monkeypatch.setenv(name, value)
+    answers = tmp_path / "study" / "answers"
+    answers.mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    kinds = [f"{passes}-{kind}" for passes in (4, 8) for kind in ("one", "mean")]
+    for kind in kinds:
+        (answers / f"{kind}.parquet").touch()
+    calls = calls_by_verb("teachers-study.sh", "study", "org/encoder", "data", folder=tmp_path)
+    assert {verb: len(found) for verb, found in calls.items()} == {
+        "finetune": 4, "score": 4, "convert": 4, "distill": 8, "eval": 1,
+    }  # fmt: skip
+    assert {(found["epochs"], found["seed"], str(found["out"])) for found in calls["finetune"]} == {
+        (passes, seed, f"teachers/{passes:g}-{seed}") for passes in (4.0, 8.0) for seed in (1, 2)
+    }
+    assert {found["engine"] for found in calls["score"]} == {str(found["out"]) for found in calls["finetune"]}
+    for found in calls["score"]:
+        assert (found["text_column"], found["pair_column"], found["logits"]) == ("sentence1", "sentence2", True)
+        assert list(found["keep"]) == ["label=gold", "sentence1", "sentence2"]
+    starts = {str(found["out"]): found["source"] for found in calls["convert"]}
+    assert starts == {"starts/4": "teachers/4-1", "starts/8": "teachers/8-1"}
+    assert {(found["student"], found["data"], found["seed"]) for found in calls["distill"]} == {
+        (f"starts/{kind[0]}", f"answers/{kind}.parquet", seed) for kind in kinds for seed in (1, 2)
+    }
+    made = {str(found["out"]) for verb in ("finetune", "distill") for found in calls[verb]}
+    assert {target.partition("=")[2] for target in calls["eval"][0]["targets"]} == made
+
+
+def test_the_mean_of_what_teachers_say(tmp_path):
+    rows = {"file": ["a", "a"], "row": [0, 1], "text": ["x", "y"], "gold": ["no", "yes"]}
+    for number, logits in enumerate(([[1.0, 3.0], [0.0, 2.0]], [[3.0, 5.0], [4.0, -2.0]])):
+        (tmp_path / f"scored-{number}" / "scores").mkdir(parents=True)
+        said = {"label": ["yes", "no"], "score": [0.5, 0.5], "scores": [[0.5, 0.5]] * 2, "logits": logits, "tokens": [3, number], "truncated": [False] * 2}  # fmt: skip
+        pyarrow.parquet.write_table(pyarrow.table(rows | said), tmp_path / f"scored-{number}" / "scores" / "part-0.parquet")  # fmt: skip
+    command = [sys.executable, EXAMPLES / "mean_logits.py", "mean.parquet", "scored-0", "scored-1"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    found = pyarrow.parquet.read_table(tmp_path / "mean.parquet").to_pydict()
+    assert found == {**rows, "logits": [[2.0, 4.0], [2.0, 0.0]]}
+    pyarrow.parquet.write_table(
+        pyarrow.table({**rows, "text": ["x", "z"], "logits": [[0.0, 0.0]] * 2}),
+        tmp_path / "scored-1" / "scores" / "part-0.parquet",
+    )
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "the same rows, in the same order" in refused.stderr) == (1, True)
 
 
 def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
