@@ -25,7 +25,7 @@ from .setbacks import SETBACKS
 from .shapes import Slimmed, can_share, shape_of_time
 from .study_log import StudyLog, TriedProposal
 from .time_left import OutOfTime
-from .tried import TEACHER, TRIMMED, Tried
+from .tried import BEGUN, TEACHER, TRIMMED, Tried
 from .workshop import RUNTIME
 
 # How a search ends that more time would take further.
@@ -153,12 +153,25 @@ class Hunt(Learning):
         if descent.held is None:
             # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
             self.depths = self.depths[:1]
-        while (ms := descent.next_ms) is not None:
+        while (ms := descent.next_ms) is not None and self._leaves_room_for_the_rest():
             name = self._try_speed(ms)
             holds = name is not None and self.holds(name)
             descent.tell(ms, holds=holds)
             if holds:
                 self._leave_early([each for each in self.of_holding() if each.name == name])
+        waiting = self.waiting_leader()
+        if waiting is not None:
+            self.finish(waiting)
+
+    def _kept_s(self) -> float:
+        """Seconds that are kept for the rest of a shape: of what leads, if that waits, else of the next, which may be measured before."""
+        waits = self.waiting_leader() is not None
+        exits_s = self.time.exits_s() if waits and is_worth_it(self) else 0.0
+        return self.time.finishing_s() + exits_s + (self.time.measuring_s() if waits else 0.0)
+
+    def _leaves_room_for_the_rest(self) -> bool:
+        """Whether another shape may begin: what leads has to learn the rest too, if that waits."""
+        return self.waiting_leader() is None or self.time.left_s >= self.time.beginning_s() + self._kept_s()
 
     def _try_what_is_asked(self) -> None:
         """The largest shapes that are predicted to be as fast and small as is asked, and smaller ones where they turn out not to be."""
@@ -178,11 +191,12 @@ class Hunt(Learning):
         return ms
 
     def _leave_early(self, shapes: list[Measured]) -> None:
-        """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from, and the file is small enough."""
+        """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from, and the file is small enough. Those
+        whose rest waits have none before it."""
         most = self.budget.max_bytes
         if is_worth_it(self):
             for measured in shapes:
-                if most is None or measured.file_bytes <= most:
+                if not measured.name.endswith(BEGUN) and (most is None or measured.file_bytes <= most):
                     shape_leaves_early(self, measured.name)
 
     def _try_speed(self, ms: float) -> str | None:
@@ -194,7 +208,7 @@ class Hunt(Learning):
             shapes = self._shapes_of(ms, self.depths)
         if not shapes:
             return None
-        self.time.afford(self.time.learning_s(0.25))
+        self.time.afford(self.time.beginning_s())
         shapes = shapes[: self._most_begun()]
         self.workshop.ahead(self.workshop.begin, shapes)
         begun = [each for shape in shapes if (each := self.begin(shape, ms=ms)) is not None]
@@ -207,14 +221,19 @@ class Hunt(Learning):
                 self.finish(each)  # by a run with less time, which did not compare it with as many
             elif each is not best:
                 self.leave(each, why=f"{best.shape.in_words()} came nearer to the teacher as fast")
-        self._finish_or_leave(best, gain=max)
+        name = self.hold_as_begun(best) if self.budget.seeks_speed else None
+        if name is not None:
+            return name
+        if self.waiting_leader() is not None and self.time.left_s < 2 * self.time.finishing_s():
+            self.leave(best, why="the time was kept for the rest of what leads")
+        else:
+            self._finish_or_leave(best, gain=max)
         return best.shape.name if best.shape.name in self.losses else None
 
     def _most_begun(self) -> int:
         """How many shapes may begin so that one of them can learn the rest in the time that is left; one may always."""
-        rest = self.time.left_s - self.time.learning_s(0.75) - self.time.measuring_s()
-        first = self.time.learning_s(0.25)
-        return max(1, int(rest / first)) if first else sys.maxsize
+        first = self.time.beginning_s()
+        return max(1, int((self.time.left_s - self._kept_s()) / first)) if first else sys.maxsize
 
     def _finish_or_leave(self, begun: Begun, *, gain: Callable[[list[float]], float]) -> None:
         """Has a shape learn the rest, unless it would lose too much even with what others gained by that.

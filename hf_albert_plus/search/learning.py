@@ -1,5 +1,5 @@
-"""Candidates that learn: a quarter of their passes, by which shapes of one speed are compared, then the rest, after which they are measured.
-What cannot be made or exported is noted and left; the search goes on without it."""
+"""Candidates that learn: a quarter of their passes, by which shapes of one speed are compared, then the rest, after which they are measured;
+the rest waits where a shape holds already. What cannot be made or exported is noted and left; the search goes on without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,15 +70,15 @@ class Learning(Ledger):
             if shape.base is None or shape.base in shop.taught:
                 begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
                 if begun is not None:
-                    self._learn_all(begun)
+                    (self._learn_all if shop.was_taught(shape) else self._measure_begun)(begun)
                 shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
                 before = len(shop.records)
-        names = {shape.name for shape in self.log.of_others}
+        names = {f"{shape.name}{ending}" for shape in self.log.of_others for ending in ("", BEGUN)}
         return [each for each in self.finished if each.name in names]
 
     def begin(self, shape: Slimmed, *, ms: float) -> Begun | None:
         """A shape after its first passes, if there is time for them; None where it cannot be made."""
-        self.time.afford(self.time.learning_s(0.25))
+        self.time.afford(self.time.beginning_s())
         return self._learn_first(shape, ms=ms)
 
     def divergence(self, begun: Begun) -> float:
@@ -96,24 +96,49 @@ class Learning(Ledger):
     def finish(self, begun: Begun) -> None:
         """Has a shape learn the rest, if there is time for it, and measures it."""
         if begun.shape.name not in {each.name for each in self.finished}:
-            self.time.afford(self.time.learning_s(0.75) + self.time.measuring_s())
+            self.time.afford(self.time.finishing_s())
             self._learn_all(begun)
+
+    def hold_as_begun(self, begun: Begun) -> str | None:
+        """The name of the candidate that a shape is after its first passes, if it holds by then; None where it does not, or learned the rest."""
+        shape = begun.shape
+        if shape.name in self.losses or not is_within(self.judge.loss(begun.answers), self.budget):
+            return None
+        self.time.afford(self.time.measuring_s())
+        tried = self._measure_begun(begun)
+        if tried is None or tried.measured is None or not self.holds(tried.name):
+            return None
+        lost, worth = self.losses[tried.name].points, self.worth(tried.score)
+        self.log.finish(shape, score=worth, speedup=tried.measured.speedup, lost=lost)
+        return tried.name
+
+    def waiting_leader(self) -> Begun | None:
+        """The fastest shape that holds, if the rest of its passes waits."""
+        leader = next(iter(self.of_holding()), None)
+        if leader is None or not leader.name.endswith(BEGUN):
+            return None
+        return self.begun[self.workshop.taught[leader.name][0].name]
 
     def measure_begun(self) -> None:
         """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:
         the time has ended before they could learn the rest. The fastest first, until one holds."""
         for begun in sorted(self.begun.values(), key=lambda each: each.ms):
-            shape = begun.shape
-            if shape.name in self.names() or not self._is_of_use(begun):
+            if {begun.shape.name, f"{begun.shape.name}{BEGUN}"} & self.names() or not self._is_of_use(begun):
                 continue
             self.time.afford(self.time.measuring_s())
-            name, words = f"{shape.name}{BEGUN}", f"{shape.in_words()}, a quarter of its passes"
-            learned = self.workshop.begin(shape)
-            self.workshop.taught[name] = (shape, learned)
-            with self._or_left(name, words):
-                tried = self._measure(name, words, learned, shape=shape)
-                if tried.measured is not None and self.keeps_within(tried.measured):
-                    return
+            tried = self._measure_begun(begun)
+            if tried is not None and tried.measured is not None and self.keeps_within(tried.measured):
+                return
+
+    def _measure_begun(self, begun: Begun) -> Tried | None:
+        """The candidate that a shape is after its first passes; None where it cannot be made."""
+        shape = begun.shape
+        name, words = f"{shape.name}{BEGUN}", f"{shape.in_words()}, a quarter of its passes"
+        learned = self.workshop.begin(shape)
+        self.workshop.taught[name] = (shape, learned)
+        with self._or_left(name, words):
+            return self._measure(name, words, learned, shape=shape)
+        return None
 
     def _learn_first(self, shape: Slimmed, *, ms: float) -> Begun | None:
         self.log.begin(shape, ms=ms)
@@ -135,6 +160,9 @@ class Learning(Ledger):
             assert tried.measured is not None
             lost, worth = self.losses[tried.name].points, self.worth(tried.score)
             self.log.finish(shape, score=worth, speedup=tried.measured.speedup, lost=lost)
+            if self.holds(shape.name):
+                # It takes the place of what it was.
+                self.tried = [each for each in self.tried if each.name != f"{shape.name}{BEGUN}"]
 
     @contextmanager
     def _or_left(self, name: str, words: str, *, logged: Slimmed | None = None) -> Iterator[None]:

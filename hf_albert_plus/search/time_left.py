@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ..records.record import Record
-from .workshop import Workshop
+from .workshop import FIRST_SHARE, Workshop
 
 # What measures a candidate that has learned: its export, its paces, and its answers.
 _MEASURING = ("export", "paces", "eval")
@@ -46,6 +46,14 @@ class TimeLeft:
         passes = self.workshop.passes
         return share * passes.count * (sum(record.seconds for record in taken) / made if made else passes.seconds)
 
+    def beginning_s(self) -> float:
+        """What the first passes of a candidate take, and the scores that they are judged by."""
+        return self.learning_s(FIRST_SHARE) + self._median_s("eval")
+
+    def finishing_s(self) -> float:
+        """What the rest of its passes takes, and what it is measured by."""
+        return self.learning_s(1 - FIRST_SHARE) + self.measuring_s()
+
     def exits_s(self) -> float:
         """What exits on a candidate took so far, in the median; before any a part of what candidates took."""
         taken = [record.seconds for record in self._records("distill") if is_of_exits(record)]
@@ -53,7 +61,10 @@ class TimeLeft:
 
     def measuring_s(self) -> float:
         """What it took to measure a candidate, each of its steps in the median."""
-        return sum(median([record.seconds for record in self._records(stage)] or [0.0]) for stage in _MEASURING)
+        return sum(map(self._median_s, _MEASURING))
+
+    def _median_s(self, stage: str) -> float:
+        return median([record.seconds for record in self._records(stage)] or [0.0])
 
     def _records(self, stage: str) -> list[Record]:
         return [record for record in self.workshop.records if record.stage == stage]

@@ -38,7 +38,7 @@ from .side_by_side import run_side_by_side
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 _TAUGHT = "taught"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
-_FIRST_SHARE = 0.25
+FIRST_SHARE = 0.25
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
 _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # The peak rate, found on candidates of this width. With Adam the rate that suits a layer falls as it becomes wider
@@ -161,12 +161,12 @@ class Workshop:
 
     def begin(self, shape: Slimmed) -> Path:
         """A candidate after its first quarter, by which it is compared with others."""
-        return self._learn(self.start(shape), self.out / shape.name / "begun", share=_FIRST_SHARE)
+        return self._learn(self.start(shape), self.out / shape.name / "begun", share=FIRST_SHARE)
 
     def finish(self, shape: Slimmed) -> Path:
         """A candidate that learned all that it is given."""
         begun = self.out / shape.name / "begun"
-        taught = self._learn(begun, self.out / shape.name / _TAUGHT, share=1 - _FIRST_SHARE)
+        taught = self._learn(begun, self.out / shape.name / _TAUGHT, share=1 - FIRST_SHARE)
         self.taught[shape.name] = (shape, taught)
         return taught
 

@@ -25,6 +25,8 @@ ROWS, LAYERS = 4000, 6
 INT8, EXITS = 5.0, 1.5
 # Seconds of a whole training of a candidate, and of everything else that is made.
 TRAINED, MADE = 400.0, 10.0
+# Points that a shape loses more after its first passes, where it holds no budget by then.
+LATE = 50.0
 CONFIG = SimpleNamespace(
     num_hidden_layers=LAYERS, num_attention_heads=12, attention_heads=[12] * LAYERS, intermediate_sizes=[1536] * LAYERS,
     attention_map=range(LAYERS), ffn_map=range(LAYERS), hidden_size=384, embedding_size=384, vocab_size=30_000, max_position_embeddings=512,
@@ -48,6 +50,7 @@ class PlantedShop:
     exits_gain: float = EXITS
     alone: float = 1.0  # the power of a speedup in batches that is the speedup of one text at a time
     broken: str = ""  # in the names of what cannot be exported
+    first: float = 0.4  # points that a shape loses more after its first passes
     done: dict = field(default_factory=dict)  # what was made, in whichever run: directory -> record
 
     def __post_init__(self):
@@ -113,7 +116,7 @@ class PlantedShop:
         self.made("eval", output)
         folder = target.directory
         shape = self.shapes.get(folder.parent.name, Slimmed(LAYERS, 1.0))
-        lost = self.points(shape) + (0.4 if "begun" in folder.name else 0.0)
+        lost = self.points(shape) + (self.first if "begun" in folder.name else 0.0)
         if folder.name.startswith("leaves-early-"):
             lost += 0.8 * float(folder.name.removeprefix("leaves-early-"))
         right = ROWS - round(lost * ROWS / 100) - ROWS // 10
@@ -146,10 +149,10 @@ def hunt(tmp_path, monkeypatch):
     for module in ("ledger", "learning", "hunt"):
         monkeypatch.setattr(f"hf_albert_plus.search.{module}.score_of", lambda scores, metric: scores.score)
 
-    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, alone=1.0, broken="", show=lambda hunt: None, **asked):  # fmt: skip
+    def make(time_budget=1e9, done=None, lost=None, exits_gain=EXITS, alone=1.0, broken="", first=0.4, show=lambda hunt: None, **asked):  # fmt: skip
         settings = CompressSettings(**asked)
         made = {} if done is None else done
-        shop = PlantedShop(tmp_path / "trials", settings, lost or {}, exits_gain, alone, broken, made)
+        shop = PlantedShop(tmp_path / "trials", settings, lost or {}, exits_gain, alone, broken, first=first, done=made)
         teacher = shop.score(SimpleNamespace(directory=shop.out / "teacher" / "torch"), tmp_path / "teacher-scores")
         found = Hunt(shop, settings.budget, time_budget, teacher, show=show)
         found.run()
@@ -172,7 +175,7 @@ def compared_shapes(hunt):
 
 def test_exits_are_tried_on_every_shape_that_holds_at_once(hunt):
     """They are worth it on the teacher, so the fastest shape leaves early as soon as it holds, and the pick is such a one."""
-    found = hunt(max_drop=1.0)
+    found = hunt(max_drop=1.0, first=LATE)
     names = [each.name for each in found.tried]
     first = next(name for name in names if name.startswith("layers") and found.losses.get(name) and found.holds(name))
     after = names[names.index(first) + 1]
@@ -191,12 +194,12 @@ def test_exits_that_gain_nothing_on_the_teacher_are_not_tried_on_its_shapes(hunt
 
 def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
     """A shape that lost 0.6 of one point may lose 0.4 more by leaving early, or half of that, and not the whole of the budget."""
-    first = hunt(max_drop=1.0, exits_gain=1.0)
+    first = hunt(max_drop=1.0, exits_gain=1.0, first=LATE)
     (shape, _) = next(iter(first.workshop.taught.values()))
-    found = hunt(max_drop=1.0, lost={shape.name: 0.6})
+    found = hunt(max_drop=1.0, lost={shape.name: 0.6}, first=LATE)
     tried = [each.name for each in found.tried if each.name.startswith(f"{shape.name}-exits")]
     assert tried[0] == f"{shape.name}-exits-0.4"
-    free = hunt(max_drop=1.0, lost={shape.name: 0.0})
+    free = hunt(max_drop=1.0, lost={shape.name: 0.0}, first=LATE)
     tried = [each.name for each in free.tried if each.name.startswith(f"{shape.name}-exits")]
     assert tried[0] == f"{shape.name}-exits-1"
 
@@ -204,8 +207,7 @@ def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
 def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
     """The first shape holds after its first passes, and there is no time for the others: it is a candidate as it is."""
     given = {"max_drop": 3.0, "exits": False}
-    whole = hunt(**given)
-    first = next(iter(whole.workshop.taught))
+    ((first,), *_) = compared_shapes(hunt(**given))
     began = hunt(time_budget=230.0, **given)
     assert [each.name for each in began.tried] == ["teacher", f"{first}-begun"]
     assert picked(began) == f"{first}-begun"
@@ -221,16 +223,18 @@ def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
 def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
     """Shapes of three depths are compared at the second speed. Where the time has room for one of them and its rest, one begins and is finished;
     a quarter more has room for two."""
-    whole = hunt(max_drop=3.0, exits=False)
+    whole = hunt(max_drop=3.0, exits=False, first=LATE)
     (first,), compared = compared_shapes(whole)[:2]
     assert len(compared) > 1
     untrained = [
-        each for each in whole.workshop.done if each.parent.name in ("teacher", "trials") or "shapes" in each.parts
+        each
+        for each in whole.workshop.done
+        if each.parent.name == "teacher" or each.name == "teacher-scores" or "shapes" in each.parts
     ]
     # The teacher and two shapes; the first candidate with its scores twice, export and paces; and as much for the next.
     before = MADE * len(untrained) + TRAINED + 4 * MADE
     for more, count in ((TRAINED + 4 * MADE, 1), (1.3 * TRAINED + 5 * MADE, 2)):
-        found = hunt(max_drop=3.0, exits=False, time_budget=before + more)
+        found = hunt(max_drop=3.0, exits=False, first=LATE, time_budget=before + more)
         names = [each.shape.name for each in found.begun.values()]
         assert names == [first, *compared[:count]]
         assert next(iter(found.workshop.taught)) == first
@@ -239,12 +243,12 @@ def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
 
 def test_what_was_taught_with_less_time_stays_a_candidate_where_another_depth_wins(hunt):
     """The depth that had no time to begin comes nearer to the teacher; the shape that learned in its place is not forgotten."""
-    whole = hunt(max_drop=3.0, exits=False)
-    (first,), (deepest, *others) = compared_shapes(whole)[:2]
+    given = {"max_drop": 3.0, "exits": False, "first": LATE}
+    (first,), (deepest, *others) = compared_shapes(hunt(**given))[:2]
     lost = {deepest: 0.5, others[0]: 0.0}
-    short = hunt(max_drop=3.0, exits=False, lost=lost, time_budget=MADE * 15 + 2 * TRAINED + 4 * MADE)
+    short = hunt(**given, lost=lost, time_budget=MADE * 15 + 2 * TRAINED + 4 * MADE)
     assert list(short.workshop.taught) == [first, deepest]
-    more = hunt(max_drop=3.0, exits=False, lost=lost, done=short.workshop.done)
+    more = hunt(**given, lost=lost, done=short.workshop.done)
     names = [each.name for each in more.finished]
     assert {first, deepest, others[0]} <= set(names)
 
@@ -283,8 +287,60 @@ def test_nothing_faster_is_proposed_than_a_shape_that_lost_too_much(hunt):
         assert found._propose().ms == pytest.approx(expected)
 
 
+def test_the_rest_waits_where_a_shape_holds_after_its_first_passes(hunt, monkeypatch):
+    """Ever faster shapes are tried, and the one that leads when none holds any more learns the rest and takes the place of what it was. No
+    proposal is needed."""
+    monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 0)
+    given = {"max_drop": 3.0, "exits": False}
+    found, late = hunt(**given, first=0.0), hunt(**given, first=LATE)
+    names = [each.name for each in found.finished]
+    held = [name for name in names if name.endswith("-begun")]
+    assert len(held) > 1
+    pick = picked(found)
+    assert found.workshop.was_taught(found.workshop.taught[pick][0])
+    assert f"{pick}-begun" in found.workshop.taught
+    assert f"{pick}-begun" not in names
+    speeds = {each.name: each.speedup for each in found.finished}
+    assert speeds[pick] >= max(speeds[name] for name in held)
+    assert picked(late).split("-")[0] == pick.split("-")[0]
+    taught = [sum(path.name == "taught" for path in each.workshop.done) for each in (found, late)]
+    assert taught[0] < taught[1]
+    # Stopped and called again, it makes nothing anew and nothing else.
+    made = set(found.workshop.done)
+    again = hunt(**given, first=0.0, done=found.workshop.done)
+    assert [each.name for each in again.finished] == names
+    assert set(again.workshop.done) == made
+
+
+@pytest.mark.parametrize("budget", range(400, 1600, 150))
+def test_there_is_time_left_for_the_rest_of_what_leads(budget, hunt):
+    """Where it waits: no other shape begins that would take it."""
+    found = hunt(max_drop=3.0, exits=False, time_budget=float(budget))
+    assert found.workshop.spent_s <= budget
+    leader = found.leader()
+    if leader.name != "teacher" and budget >= 600:
+        assert not leader.name.endswith("-begun")
+
+
+def test_exits_come_after_the_rest(hunt):
+    found = hunt(max_drop=3.0)
+    assert any(each.name.endswith("-begun") for each in found.finished)
+    with_exits = {each.name.partition("-exits")[0] for each in found.tried if "-exits" in each.name}
+    assert len(with_exits) > 1
+    assert not any(name.endswith("-begun") for name in with_exits)
+
+
+def test_another_budget_takes_up_what_has_only_begun_as_it_is(hunt):
+    """The rest of its passes would take time that nobody asked about."""
+    first = hunt(max_drop=3.0, exits=False)
+    waiting = {each.name for each in first.finished if each.name.endswith("-begun")}
+    second = hunt(max_drop=2.0, exits=False, done=first.workshop.done, time_budget=TRAINED)
+    assert waiting <= {each.name for each in second.finished}
+    assert second.workshop.spent_s <= TRAINED
+
+
 def test_what_has_begun_and_loses_too_much_is_no_candidate(hunt):
-    first = next(iter(hunt(max_drop=3.0, exits=False).workshop.taught))
+    ((first,), *_) = compared_shapes(hunt(max_drop=3.0, exits=False))
     found = hunt(time_budget=230.0, max_drop=3.0, exits=False, lost={first: 2.9})
     assert [each.name for each in found.tried] == ["teacher"]
 
