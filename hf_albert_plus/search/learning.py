@@ -117,7 +117,8 @@ class Learning(Ledger):
         leader = next(iter(self.of_holding()), None)
         if leader is None or not leader.name.endswith(BEGUN):
             return None
-        return self.begun[self.workshop.taught[leader.name][0].name]
+        shape, _ = self.workshop.taught[leader.name]
+        return None if shape.name in self.losses else self.begun[shape.name]
 
     def measure_begun(self) -> None:
         """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:

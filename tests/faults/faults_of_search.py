@@ -18,6 +18,23 @@ SEARCH: tuple[Fault, ...] = (
         ("test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left",),
     ),
     Fault(
+        "the-rest-never-comes",
+        "What leads stays as it was after its first passes.",
+        "            self.finish(waiting)",
+        "            pass",
+        (
+            "test_the_rest_waits_where_a_shape_holds_after_its_first_passes",
+            "test_there_is_time_left_for_the_rest_of_what_leads",
+        ),
+    ),
+    Fault(
+        "no-time-for-the-rest",
+        "Shapes begin in the time that the rest of what leads needs.",
+        "return self.waiting_leader() is None or self.time.left_s >= self.time.beginning_s() + self._kept_s()",
+        "return True",
+        ("test_there_is_time_left_for_the_rest_of_what_leads",),
+    ),
+    Fault(
         "begun-at-any-loss",
         "What has only begun is a candidate when the time ends, whatever it loses.",
         "return is_within(lost, self.budget) and (best is None or begun.ms < self.clock.ms_of(best))",
