@@ -158,6 +158,9 @@ def pkd(
     return (Phase("task", terms, epochs=epochs, learning_rate=learning_rate, layer_map=layer_map),)
 
 
+_BUILDERS |= {row.name: row for row in (MINILM, MINILM_V2, RELATIONS_KD)}
+
+
 @_method(
     "Well-read students: pretraining, then soft labels alone on transfer text (--unlabelled) and the task's rows, then fine-tuning",
     "Turc et al. 2019, section 3",
@@ -329,7 +332,7 @@ def extreme(
     return dual, Phase("task", (t.Labels(),), epochs=epochs, learning_rate=learning_rate)
 
 
-METHODS: dict[str, Method] = _BUILDERS | {row.name: row for row in (MINILM, MINILM_V2, RELATIONS_KD, EMBEDDINGS)}
+METHODS: dict[str, Method] = {**_BUILDERS, EMBEDDINGS.name: EMBEDDINGS}
 
 
 def get_method(name: str) -> Method:

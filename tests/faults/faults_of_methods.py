@@ -34,9 +34,9 @@ METHODS: tuple[Fault, ...] = (
     Fault(
         "soft-share-swapped",
         "Labels have the weight of the soft targets, and soft targets that of the labels.",
-        "t.SoftTargets(soft_share, temperature), t.Labels(1 - soft_share)",
-        "t.SoftTargets(1 - soft_share, temperature), t.Labels(soft_share)",
-        ("test_kd", "test_kd_hidden", "test_pkd"),
+        "SoftTargets(soft_share, temperature), Labels(1 - soft_share)",
+        "SoftTargets(1 - soft_share, temperature), Labels(soft_share)",
+        ("test_kd", "test_kd_hidden", "test_pkd", "test_relations_kd"),
     ),
     Fault(
         "distilbert-temperature",
@@ -57,7 +57,7 @@ METHODS: tuple[Fault, ...] = (
         "MiniLM compares keys, not values, with themselves.",
         't.Relations(of=("qk", "vv"))',
         't.Relations(of=("qk", "kk"))',
-        ("test_minilm", "test_minilm_compares_the_last_layers_alone"),
+        ("test_minilm", "test_relations_kd", "test_minilm_compares_the_last_layers_alone"),
     ),
     Fault(
         "minilm-v2-heads",
