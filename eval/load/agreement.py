@@ -1,4 +1,4 @@
-"""Whether a server says what the engine says that it runs."""
+"""Whether a server gives the same answers as the engine that it runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def label_agreement(
     replies: Sequence[Reply], client: Client, engine: Any, groups: Sequence[Sequence[int]]
 ) -> float | None:
     """Share of sentences to which server and engine give the same label, the same set of several, or the same tags; None of a regression and of
-    vectors. In int8 what shares a batch moves its scores a little."""
+    vectors."""
     if is_bare_encoder(engine.config):
         return None
     rule = answer_rule_of(engine.config)

@@ -1,4 +1,4 @@
-"""The verb that asks a machine with a GPU everything at once."""
+"""The verb that runs every check and bench of a machine with a GPU."""
 
 from enum import Enum
 from pathlib import Path
