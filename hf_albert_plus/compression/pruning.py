@@ -33,7 +33,7 @@ from .importance import Gates, Site, movement, sites, taylor
 from .settings import PruneSettings, Spread
 
 # Examples that layers are looked at by: each look is a pass of the model without one of them.
-_LAYER_EXAMPLES = 512
+_LAYER_EXAMPLES = 256
 
 
 @dataclass(frozen=True)
