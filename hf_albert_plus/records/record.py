@@ -231,7 +231,7 @@ def training_record(directory: Path) -> dict[str, Any]:
 
 def carried_record(directory: Path) -> dict[str, Any] | None:
     """The training record of a directory without the files that it answers for, as a copy carries it; None without one."""
-    return {name: value for name, value in training_record(directory).items() if name != "files"} or None
+    return _without_files(training_record(directory)) or None
 
 
 def carried_calibrations(directory: Path) -> list[dict[str, Any]]:
@@ -240,11 +240,16 @@ def carried_calibrations(directory: Path) -> list[dict[str, Any]]:
     record = open_record(directory) if (directory / RECORD).is_file() else None
     if record is None or record.stage not in CARRIERS:
         return []
-    content, earlier = record.content(), record.result.get("calibrated") or []
+    earlier = record.result.get("calibrated") or []
     if record.stage not in _CALIBRATIONS:
         return list(earlier)
     found = {name: value for name, value in record.result.items() if name not in ("trained", "calibrated")}
-    return [{**{name: value for name, value in content.items() if name != "files"}, "result": found}, *earlier]
+    return [{**_without_files(record.content()), "result": found}, *earlier]
+
+
+def _without_files(content: dict[str, Any]) -> dict[str, Any]:
+    """A record as copies carry it, which do not answer for its files."""
+    return {name: value for name, value in content.items() if name != "files"}
 
 
 def versions() -> dict[str, str]:
