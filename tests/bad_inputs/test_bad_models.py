@@ -475,7 +475,7 @@ def test_columns_left_are_a_multiple_of_what_there_is(classifier_dir, data_dir, 
 @pytest.mark.parametrize("module", ["neighbours", "served"])
 def test_what_asks_a_server_names_the_libraries_that_it_lacks(module, monkeypatch):
     monkeypatch.setitem(sys.modules, "httptools", None)
-    for name in ("clients", module):
+    for name in ("clients", "asked_server", module):
         monkeypatch.delitem(sys.modules, f"hf_albert_plus.eval.load.{name}", raising=False)
     with pytest.raises(InvalidInput, match=r"this needs httptools, got no such library .*hf-albert-plus\[serve\]"):
         importlib.import_module(f"hf_albert_plus.eval.load.{module}")
