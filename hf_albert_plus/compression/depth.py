@@ -9,8 +9,10 @@ import torch
 from ..records.progress import track
 
 
-def least_missed(model: Any, batches: Sequence[dict[str, torch.Tensor]], *, keep: int) -> list[int]:
-    """The layers, from 0, that stay when those go one after the other without which the logits change least.
+def least_missed(
+    model: Any, batches: Sequence[dict[str, torch.Tensor]], *, keep: int, gone: Sequence[int] = ()
+) -> list[int]:
+    """The layers, from 0, in the order in which they go: each time the one without which the logits change least.
 
     Which one goes is decided by the sum over the examples of the squared differences to the whole model's logits, among
     the layers that are still there (greedy layer pruning, Peer et al. 2022, with the outputs in place of a task's score).
@@ -19,8 +21,10 @@ def least_missed(model: Any, batches: Sequence[dict[str, torch.Tensor]], *, keep
         model: a classifier.
         batches: its inputs, without labels.
         keep: how many layers stay.
+        gone: those that are known to go first.
     """
-    layers = list(range(model.config.num_hidden_layers))
+    gone = list(gone)
+    layers = [layer for layer in range(model.config.num_hidden_layers) if layer not in gone]
     whole = [_logits(model, batch) for batch in batches]
     looks = sum(range(keep + 1, len(layers) + 1))
     steps = iter(track(range(looks), total=looks, description="layers that are missed least"))
@@ -34,8 +38,9 @@ def least_missed(model: Any, batches: Sequence[dict[str, torch.Tensor]], *, keep
                 float((_logits(smaller, batch) - logits).square().sum())
                 for batch, logits in zip(batches, whole, strict=True)
             )
-        layers.remove(min(missed, key=lambda layer: missed[layer]))
-    return layers
+        gone.append(min(missed, key=lambda layer: missed[layer]))
+        layers.remove(gone[-1])
+    return gone
 
 
 @torch.no_grad()

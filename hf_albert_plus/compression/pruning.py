@@ -4,21 +4,17 @@ It measures how much each matters, selects what stays, and makes a model of that
 zeros.
 """
 
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainerCallback, set_seed
+from transformers import set_seed
 
 from ..checkpoints import check_label_order, check_trainable, load_classifier
 from ..conversion.models import to_albert_plus
 from ..errors import InvalidInput
-from ..machine import fastest_device
-from ..model_inputs import IGNORED
-from ..records.progress import bar
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
 from ..tasks.splits import data_parent
@@ -27,13 +23,10 @@ from ..tasks.task_file import write_task
 from ..training.collators import collator_of
 from ..training.finetuning import task_rows
 from ..training.label_thresholds import set_label_thresholds
-from ..training.loop import train
-from .depth import least_missed, with_layers
-from .importance import Gates, Site, movement, sites, taylor
+from .depth import with_layers
+from .importance import Site, sites
+from .ranking import Ranking
 from .settings import PruneSettings, Spread
-
-# Examples that layers are looked at by: each look is a pass of the model without one of them.
-_LAYER_EXAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -80,7 +73,9 @@ class PruningResult:
         return facts
 
 
-def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSettings) -> Record:
+def prune(
+    model: str, *, data: str, task: Task, output: Path, settings: PruneSettings, ranking: Ranking | None = None
+) -> Record:
     """Removes the least important layers, heads and columns of a classifier. What is left is an ordinary model directory with
     fewer weights, of which every export is smaller and faster; distilling into it recovers what was lost (`albert-plus distill
     --student DIR`).
@@ -91,6 +86,7 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     Args:
         model: directory or Hub id of a classifier that has an exact conversion (`albert-plus convert`), or is one of ours.
         data: folder or Hub id in the layout of nyu-mll/glue.
+        ranking: what is known of this model from other prunings of it that differ in what they remove alone; it learns what this one looks for.
     """
     check_no_spans(task, what="prune", repair="distil a smaller student: albert-plus distill --student half")
 
@@ -129,21 +125,12 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
             )
         tokenizer, rows = task_rows(model, classifier.config, data=data, task=task, max_length=settings.max_length)
         collator = collator_of(task, tokenizer)
-        smaller, layers = classifier, None
+        smaller, layers, scores = classifier, None, {}
+        looked = ranking if ranking is not None else Ranking()
         if settings.depth is not None:
-            classifier.to(fastest_device()).eval()
-            batches = [
-                {name: values for name, values in batch.items() if name != "labels"}
-                for batch in _sampled_batches(
-                    classifier, rows, collator=collator, settings=settings, most=_LAYER_EXAMPLES
-                )
-            ]
-            layers = least_missed(classifier, batches, keep=settings.depth)
-            classifier.to("cpu")
-        scores = {}
+            layers = looked.layers(classifier, rows, collator=collator, settings=settings)
         if settings.heads or settings.columns:
-            measure = _by_taylor if settings.importance == "taylor" else _by_movement
-            scores = measure(
+            scores = looked.scores(
                 classifier, rows, collator=collator, settings=settings, checkpoints=directory / CHECKPOINTS
             )
         if layers is not None:
@@ -172,19 +159,6 @@ def prune(model: str, *, data: str, task: Task, output: Path, settings: PruneSet
     )
 
 
-def _sampled_batches(
-    model: Any, rows: Any, *, collator: Any, settings: PruneSettings, most: int
-) -> Iterator[dict[str, torch.Tensor]]:
-    """Batches of a sample of the examples, of similar length, where the model is."""
-    count = min(settings.examples, len(rows), most)
-    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(settings.seed))[:count].tolist()
-    lengths = rows["length"][:]
-    sample = rows.select(sorted(chosen, key=lambda index: lengths[index])).remove_columns("length")
-    for start in range(0, count, settings.batch_size):
-        examples = [sample[index] for index in range(start, min(start + settings.batch_size, count))]
-        yield collator(examples).to(model.device)
-
-
 def _of_layers(scores: dict[Site, torch.Tensor], config: Any, layers: list[int]) -> dict[Site, torch.Tensor]:
     """The importances of the blocks that these layers run, by the numbers that the blocks have without the other layers."""
     kept = {}
@@ -194,57 +168,6 @@ def _of_layers(scores: dict[Site, torch.Tensor], config: Any, layers: list[int])
             if site.kind == kind and site.block in blocks:
                 kept[replace(site, block=blocks.index(site.block))] = score
     return kept
-
-
-def _by_taylor(
-    model: Any, rows: Any, *, collator: Any, settings: PruneSettings, checkpoints: Path
-) -> dict[Site, torch.Tensor]:
-    """Sums of |∂L/∂ξ| over a sample of the examples."""
-    count = min(settings.examples, len(rows))
-    model.to(fastest_device()).eval()
-    batches = _sampled_batches(model, rows, collator=collator, settings=settings, most=count)
-    totals: dict[Site, torch.Tensor] = {}
-    with Gates().on(model.base_model.encoder) as gates, bar(total=count, description="importance of heads") as progress:
-        for batch in batches:
-            # A mean over the batch; the gradients wanted are those of each example's own loss, or the sum of its words' own.
-            (model(**batch).loss * _labelled(batch["labels"])).backward()
-            for site, importance in taylor(gates.take()).items():
-                totals[site] = totals.get(site, 0) + importance
-            progress.update(len(batch["labels"]))
-    model.zero_grad()
-    model.to("cpu")
-    return {site: total.cpu() for site, total in totals.items()}
-
-
-def _labelled(labels: torch.Tensor) -> int:
-    """How many labels the loss of a batch is a mean over: its rows, or the words of tagged ones."""
-    by_token = labels.dim() == 2 and not labels.is_floating_point()
-    return int((labels != IGNORED).sum()) if by_token else len(labels)
-
-
-def _by_movement(
-    model: Any, rows: Any, *, collator: Any, settings: PruneSettings, checkpoints: Path
-) -> dict[Site, torch.Tensor]:
-    """Sums of −∂L/∂ξ over the steps of a training."""
-    totals: dict[Site, torch.Tensor] = {}
-    with Gates().on(model.base_model.encoder) as gates:
-
-        class Adds(TrainerCallback):
-            def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-                for site, importance in movement(gates.take()).items():
-                    totals[site] = totals.get(site, 0) + importance
-
-        train(
-            model,
-            rows=rows,
-            collator=collator,
-            settings=settings,
-            checkpoints=checkpoints,
-            description="movement of weights",
-            callbacks=[Adds()],
-            checkpoint_seconds=float("inf"),
-        )
-    return {site: total.cpu() for site, total in totals.items()}
 
 
 def _kept(scores: dict[Site, torch.Tensor], settings: PruneSettings) -> dict[Site, torch.Tensor]:

@@ -16,8 +16,10 @@ from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.stage import export
 
+from ..compression.exits.answers import AnswersOfExits
 from ..compression.exits.stage import calibrate_exits
 from ..compression.pruning import prune
+from ..compression.ranking import Ranking
 from ..compression.settings import CalibrateSettings, PruneSettings
 from ..configuration_albert_plus import DROPOUTS
 from ..conversion.stage import convert
@@ -45,7 +47,7 @@ _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # (Yang et al. 2022, Tensor Programs V, table 3).
 _RATE, _WIDTH = 3e-4, 384
 # Training examples that layers, heads and columns are ranked by.
-_RANKED_BY, _RANKED_FOR_TIMES = 512, 32
+_RANKED_BY = 512
 # Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
 _EXITS_EPOCHS, _EXITS_EXAMPLES, _EXITS_RATE = 2.0, 40_000, 1e-3
 
@@ -73,6 +75,7 @@ class Workshop:
         taught: name -> shape and directory of each candidate that was finished.
         students: name -> directory of each student that was given and has learned the task.
         answers: of models of the rows set aside, by directory, so that the teacher is asked once.
+        rankings, exit_answers: of what candidates were cut from, and of those with exits, by directory, so that each is looked at once.
         ctrl_c: is obeyed after every stage.
     """
 
@@ -94,6 +97,8 @@ class Workshop:
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
     students: dict[str, Path] = field(default_factory=dict)
     answers: dict[Path, torch.Tensor] = field(default_factory=dict)
+    rankings: dict[Path, Ranking] = field(default_factory=dict)
+    exit_answers: dict[Path, AnswersOfExits] = field(default_factory=dict)
     ctrl_c: CtrlC = field(default_factory=CtrlC)
 
     @property
@@ -106,7 +111,7 @@ class Workshop:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
         directory = self.out / shape.name
         base, source = (Slimmed(self.depth, 1.0), self.whole) if shape.base is None else self.taught[shape.base]
-        source = self._cut(source, shape, base=base, output=directory / "cut", ranked_by=_RANKED_BY)
+        source = self._cut(source, shape, base=base, output=directory / "cut")
         overrides: dict[str, Any] = {}
         if shape.embedding_size != base.embedding_size:
             overrides["embedding_size"] = shape.embedding_size
@@ -121,11 +126,11 @@ class Workshop:
         return smaller
 
     def cut_to_be_timed(self, shape: Slimmed) -> Path:
-        """A shape of the teacher that nothing will be learned from: how its parts are ranked does not matter."""
+        """A shape of the teacher that nothing will be learned from."""
         whole, output = Slimmed(self.depth, 1.0), self.out / "shapes" / shape.name / "cut"
-        return self._cut(self.whole, shape, base=whole, output=output, ranked_by=_RANKED_FOR_TIMES)
+        return self._cut(self.whole, shape, base=whole, output=output)
 
-    def _cut(self, source: Path, shape: Slimmed, *, base: Slimmed, output: Path, ranked_by: int) -> Path:
+    def _cut(self, source: Path, shape: Slimmed, *, base: Slimmed, output: Path) -> Path:
         """What is left of a source where only the layers, heads and columns of a shape stay; itself where all of them do."""
         if shape.layers == base.layers and shape.width == base.width:
             return source
@@ -133,13 +138,23 @@ class Workshop:
             heads=round(1 - shape.heads / base.heads, 4),
             columns=round(1 - shape.width / base.width, 4),
             depth=None if shape.layers == base.layers else shape.layers,
-            examples=ranked_by,
+            examples=_RANKED_BY,
             epochs=1,
             batch_size=self.task.batch_size,
             max_length=self.settings.max_length,
             seed=self.settings.seed,
         )
-        self._done(prune(str(source), data=str(self.rows.data), task=self.rows.task, output=output, settings=settings))
+        ranking = self.rankings.setdefault(source, Ranking())
+        self._done(
+            prune(
+                str(source),
+                data=str(self.rows.data),
+                task=self.rows.task,
+                output=output,
+                settings=settings,
+                ranking=ranking,
+            )
+        )
         return output
 
     def ahead(self, work: Callable[[Any], object], items: Sequence[Any]) -> None:
@@ -242,7 +257,13 @@ class Workshop:
         if self.task.is_regression:
             settings = replace(settings, criterion="patience")
         record = calibrate_exits(
-            exits, data=str(self.rows.data), task=self.rows.task, output=output, settings=settings, score=scorer
+            exits,
+            data=str(self.rows.data),
+            task=self.rows.task,
+            output=output,
+            settings=settings,
+            score=scorer,
+            answered=self.exit_answers.setdefault(exits, AnswersOfExits()),
         )
         self._done(record)
         return output, (record.result["threshold"], tuple(record.result["layers"]))

@@ -4,10 +4,12 @@ from itertools import combinations
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import BertConfig, BertForSequenceClassification
 
 from hf_albert_plus.compression.depth import least_missed, with_layers
 from hf_albert_plus.compression.pruning import prune
+from hf_albert_plus.compression.ranking import Ranking
 from hf_albert_plus.compression.settings import PruneSettings
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.conversion.models import to_albert_plus
@@ -86,10 +88,13 @@ def test_the_layer_that_goes_is_missed_least():
                 for batch, logits in zip(batches, full, strict=True)
             )
     whole.bert.encoder.layer, whole.config.num_hidden_layers = torch.nn.ModuleList(layers), 4
-    found = least_missed(to_albert_plus(whole), batches, keep=3)
-    assert tuple(found) == min(distances, key=distances.get)
-    # Greedy: what goes next goes from what is left.
-    assert set(least_missed(to_albert_plus(whole), batches, keep=2)) < set(found)
+    model = to_albert_plus(whole)
+    (first,) = least_missed(model, batches, keep=3)
+    assert {first} == set(range(4)) - set(min(distances, key=distances.get))
+    # Greedy: what goes next goes from what is left, whether the first is known or not.
+    both = least_missed(model, batches, keep=2)
+    assert both[0] == first
+    assert both == least_missed(model, batches, keep=2, gone=[first])
 
 
 def test_layers_heads_and_columns_go_together(teachers, data_dir, tmp_path):
@@ -103,6 +108,27 @@ def test_layers_heads_and_columns_go_together(teachers, data_dir, tmp_path):
     assert config.num_hidden_layers == len(record.result["layers"]) == 1
     assert sum(config.attention_heads) < config.num_attention_heads
     AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "p")
+
+
+@pytest.mark.parametrize(("depth", "heads"), [(1, 0.25), (None, 0.25), (1, 0.0)])
+def test_what_one_pruning_looked_at_serves_the_next(depth, heads, teachers, data_dir, tmp_path, monkeypatch):
+    def pruned(name, *, depth, heads, known):
+        prune(
+            str(teachers / "sst2"),
+            data=str(data_dir),
+            task=get_task("sst2"),
+            output=tmp_path / name,
+            settings=PruneSettings(epochs=1, batch_size=8, max_length=32, depth=depth, heads=heads, examples=24),
+            ranking=known,
+        )
+        return load_file(tmp_path / name / "model.safetensors")
+
+    alone = pruned("alone", depth=depth, heads=heads, known=None)
+    known = Ranking()
+    pruned("before", depth=1, heads=0.5, known=known)
+    for name in ("least_missed", "_by_taylor"):
+        monkeypatch.delattr(f"hf_albert_plus.compression.ranking.{name}")
+    torch.testing.assert_close(pruned("after", depth=depth, heads=heads, known=known), alone, rtol=0, atol=0)
 
 
 def test_all_layers_are_no_choice(teachers, data_dir, tmp_path):

@@ -9,14 +9,16 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 
+from hf_albert_plus.compression.exits.answers import AnswersOfExits, exit_logits
 from hf_albert_plus.compression.exits.criteria import Criterion, run_with_exits, taken_exits
-from hf_albert_plus.compression.exits.stage import exit_logits
+from hf_albert_plus.compression.exits.stage import calibrate_exits
 from hf_albert_plus.compression.settings import CalibrateSettings
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
 from hf_albert_plus.engines import parity
 from hf_albert_plus.engines.artefacts import RUNTIMES
 from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput, ParityError
+from hf_albert_plus.eval.scoring import logits_scorer_for
 from hf_albert_plus.modeling_albert_plus import AlbertPlusForSequenceClassification
 from hf_albert_plus.records.record import read_record, training_record
 from hf_albert_plus.tasks.glue import get_task
@@ -85,6 +87,28 @@ def test_a_threshold_is_found_on_all_rows_and_judged_by_folds(with_exits, data_d
     )
     weights = AlbertPlusForSequenceClassification.from_pretrained(folder / "exits").state_dict()
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
+
+
+def test_rows_are_asked_once_for_all_thresholds(with_exits, data_dir, tmp_path, monkeypatch):
+    folder, _ = with_exits
+    known, sst2 = AnswersOfExits(), get_task("sst2")
+
+    def threshold(name, *, max_drop, answered):
+        record = calibrate_exits(
+            folder / "exits",
+            data=str(data_dir),
+            task=sst2,
+            output=tmp_path / name,
+            settings=CalibrateSettings(max_drop=max_drop, max_length=32),
+            score=logits_scorer_for("sst2"),
+            answered=answered,
+        )
+        return record.result
+
+    alone = threshold("alone", max_drop=3, answered=None)
+    threshold("before", max_drop=30, answered=known)
+    monkeypatch.delattr("hf_albert_plus.compression.exits.answers.exit_logits")
+    assert threshold("after", max_drop=3, answered=known) == alone
 
 
 @pytest.mark.parametrize("head", ["branch", "pooled", "shared"])

@@ -4,7 +4,6 @@ out."""
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -15,15 +14,13 @@ from ...engines.classifier_config import label_thresholds_of
 from ...errors import InvalidInput
 from ...modeling_albert_plus import AlbertPlusForSequenceClassification
 from ...records.files import write_text
-from ...records.progress import bar
 from ...records.record import Record, carried_calibrations, carried_record, parent
 from ...records.stage import run_stage
 from ...tasks.splits import data_parent
 from ...tasks.task import Task, check_answers_texts
 from ...tasks.task_file import write_task
-from ...training.collators import TextCollator
-from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
+from .answers import AnswersOfExits
 from .criteria import Criterion, taken_exits
 from .cross_fitting import CrossFitted, Score, fit_threshold
 from .prices import prices_of_exits
@@ -89,6 +86,7 @@ def calibrate_exits(
     settings: CalibrateSettings,
     score: Score,
     plot: Callable[[dict[str, Any]], str] | None = None,
+    answered: AnswersOfExits | None = None,
 ) -> Record:
     """Finds the exits and the threshold with which rows have least to run and lose at most `max_drop` points, also rows that a threshold
     was not found on. Drops the other exits, and puts the threshold into the config, where exports with exits read it.
@@ -97,6 +95,8 @@ def calibrate_exits(
         model: directory of a classifier with exits.
         score: points of the task's first metric.
         plot: what came out -> an SVG of score against depth, written beside the model.
+        answered: what the exits say of the rows, from another calibration of this model that differs in what may be lost alone; it learns what
+            this one asks for.
 
     Raises:
         InvalidInput: no exits, a criterion that the task has no numbers for, or too few rows.
@@ -118,18 +118,10 @@ def calibrate_exits(
                 got=f"{model} without",
                 repair="train some: albert-plus distill --method fastbert --phases exits --student DIR …",
             )
-        tokenizer, rows = task_rows(
-            model,
-            config,
-            data=data,
-            task=task,
-            max_length=settings.max_length,
-            split=settings.split or task.judging_split,
-        )
-        labels = rows["labels"][:]
-        logits_JBC = exit_logits(classifier, rows.remove_columns(["labels", "length"]), tokenizer, settings.batch_size)
+        asked = answered if answered is not None else AnswersOfExits()
+        logits_JBC, labels, length = asked.of(classifier, model, data=data, task=task, settings=settings)
         layers = [*config.exit_layers, config.num_hidden_layers]
-        prices = prices_of_exits(config, length=fmean(rows["length"][:]), flat=settings.exit_cost)
+        prices = prices_of_exits(config, length=length, flat=settings.exit_cost)
         fit = fit_threshold(
             logits_JBC,
             labels=labels,
@@ -176,19 +168,6 @@ def calibrate_exits(
         parents={"model": parent(model), "data": data_parent(data, task)},
         work=work,
     )
-
-
-@torch.no_grad()
-def exit_logits(model: Any, rows: Any, tokenizer: Any, batch_size: int) -> torch.Tensor:
-    """What every exit and the last layer say of every row, `[J, B, C]`."""
-    collator, said = TextCollator(tokenizer), []
-    with bar(total=len(rows), description="every exit of every row") as progress:
-        for start in range(0, len(rows), batch_size):
-            members = [rows[index] for index in range(start, min(start + batch_size, len(rows)))]
-            output = model(**collator(members), output_exits=True)
-            said.append(torch.stack([*output.exit_logits, output.logits]))
-            progress.update(len(members))
-    return torch.cat(said, dim=1)
 
 
 def _drop_exits(directory: Path, *, keep: Sequence[int]) -> None:
