@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..checkpoints import copy_model, load_classifier
-from ..compression.exits.answers import exit_logits
+from ..compression.exits.exit_answers import exit_logits
 from ..engines.classifier_config import answer_rule_of
 from ..errors import InvalidInput
 from ..last_layers import last_layers

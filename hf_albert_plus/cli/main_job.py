@@ -1,5 +1,6 @@
 """The verbs of the main job: from a seed alone, and from a real checkpoint."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,14 +29,18 @@ def demo(
     start(threads)
     from .demo_chain import run_demo
 
-    _finish(
-        run_demo(out, seed=seed, threads=threads, stop_after=stop_after), out, as_json=as_json, title="albert-plus demo"
-    )
+    table = run_demo(out, seed=seed, threads=threads, stop_after=stop_after)
+    _finish(table, out, tasks=["sst2"], as_json=as_json, title="albert-plus demo")
 
 
 @with_settings
 def run(
-    teacher: Annotated[str, typer.Option(help="Model directory or Hub id of a pretrained encoder.")],
+    teacher: Annotated[
+        str,
+        typer.Option(
+            help="Model directory or Hub id of a pretrained encoder, or of a classifier with the labels of the data, which is not trained again."
+        ),
+    ],
     on: AllLearned,
     out: o.Out,
     settings: RunSettings,
@@ -63,10 +68,11 @@ def run(
     table = run_pipeline(
         teacher, data=on.data, tasks=on.tasks, out=out, settings=settings, threads=threads, stop_after=stop_after
     )
-    _finish(table, out, as_json=as_json, title=f"albert-plus run: {', '.join(task.name for task in on.tasks)}")
+    names = [task.name for task in on.tasks]
+    _finish(table, out, tasks=names, as_json=as_json, title=f"albert-plus run: {', '.join(names)}")
 
 
-def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
+def _finish(table: Any, out: Path, *, tasks: Sequence[str], as_json: bool, title: str) -> None:
     if as_json:
         from hf_albert_plus.eval.reporting.presentation import records
 
@@ -77,3 +83,5 @@ def _finish(table: Any, out: Path, *, as_json: bool, title: str) -> None:
     print_table(table, title=title)
     for name in ("report.md", "report.html", "report.csv", "report.json"):
         typer.echo(str(out / "report" / name))
+    for name in tasks:
+        typer.echo(f"to serve it: albert-plus serve {out / 'models' / f'student-{name}'}:onnx-int8")

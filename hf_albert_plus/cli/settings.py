@@ -23,7 +23,7 @@ class RunSettings:
         str,
         Option(
             "auto searches for the fastest that loses at most --max-drop (albert-plus compress). third, half, a variant or a directory "
-            "is distilled as it is, and so is auto where --method, --set, --student-epochs or --student-learning-rate say how."
+            "is distilled as it is, and so is auto where --method (but kd-hidden), --set, --student-epochs or --student-learning-rate say how."
         ),
     ] = StudentSettings.student
     max_drop: Annotated[
@@ -38,13 +38,15 @@ class RunSettings:
     overrides: Annotated[tuple[tuple[str, Any], ...], _BY_SET] = ()
     pooling: Annotated[Pooling | None, PythonOnly("--pooling has it")] = None
     head_learning_rate: Annotated[float | None, PythonOnly("--head-learning-rate has it")] = None
-    teacher_epochs: Annotated[float | None, Option("Passes over the data. Default: the task's own.")] = None
+    teacher_epochs: Annotated[float | None, Option("The teacher's passes over the data. Default: the task's own.")] = (
+        None
+    )
     student_epochs: Annotated[
         float | None,
         Option("The student's passes over the data. Default: the method's; twice the teacher's for kd-hidden."),
     ] = None
     batch_size: Annotated[int | None, Option("Examples a step. Default: the task's own.")] = None
-    learning_rate: Annotated[float, Option("Peak learning rate of AdamW.")] = TrainSettings.learning_rate
+    learning_rate: Annotated[float, Option("Peak learning rate of the teacher.")] = TrainSettings.learning_rate
     student_learning_rate: Annotated[float | None, Option("Default: the method's.")] = None
     max_length: Annotated[
         int,

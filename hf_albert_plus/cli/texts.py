@@ -11,8 +11,13 @@ from . import options as o
 from .console import done, quiet_libraries
 from .settings_options import with_settings
 
-tokenizer = typer.Typer(no_args_is_help=True, help="Make a tokenizer, from text or from a SentencePiece model.")
-corpus = typer.Typer(no_args_is_help=True, help="Make examples for pretraining out of text.")
+_TRAIN = "Example: albert-plus tokenizer train --corpus demo-output/data/pretraining.txt --kind wordpiece --vocab-size 500 --out my-tokenizer"
+_BUILD = "Example: albert-plus corpus build --corpus demo-output/data/pretraining.txt --tokenizer demo-output/data/tokenizer --max-length 64 --out my-corpus"
+
+tokenizer = typer.Typer(
+    no_args_is_help=True, help="Make a tokenizer, from text or from a SentencePiece model.", epilog=_TRAIN
+)
+corpus = typer.Typer(no_args_is_help=True, help="Make examples for pretraining out of text.", epilog=_BUILD)
 
 TOKENIZER_RULE = "--tokenizer must be a tokenizer's directory or Hub id"
 TOKENIZER_REPAIR = "make one with albert-plus tokenizer train"
@@ -26,9 +31,7 @@ CorpusPaths = Annotated[
 ]
 
 
-@tokenizer.command(
-    epilog="Example: albert-plus tokenizer train --corpus demo-output/data/pretraining.txt --kind wordpiece --vocab-size 500 --out my-tokenizer"
-)
+@tokenizer.command(epilog=_TRAIN)
 @with_settings
 def train(
     corpus: CorpusPaths,
@@ -56,9 +59,7 @@ def import_(
     done(import_tokenizer(model, output=out), out, as_json=as_json)
 
 
-@corpus.command(
-    epilog="Example: albert-plus corpus build --corpus demo-output/data/pretraining.txt --tokenizer demo-output/data/tokenizer --max-length 64 --out my-corpus"
-)
+@corpus.command(epilog=_BUILD)
 @with_settings
 def build(
     corpus: CorpusPaths,

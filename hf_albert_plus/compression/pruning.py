@@ -107,7 +107,7 @@ def prune(
             raise InvalidInput(
                 "heads and columns are removed from blocks that are the same in all of their layers",
                 got=f"layer_rank {classifier.config.layer_rank} in {model}",
-                repair="prune first, then let layers share: albert-plus convert --set layer_rank=…; or use --depth alone",
+                repair="prune first, then let layers share: albert-plus convert --set layer_rank=…; or remove layers alone: --depth N --heads 0 --columns 0",
             )
         widest = max(classifier.config.intermediate_sizes)
         if settings.columns and settings.multiple_of > widest:

@@ -20,7 +20,10 @@ class PruneSettings(TrainSettings):
     heads: Annotated[float, Option("Share of the attention heads to remove.")] = 0.33
     columns: Annotated[float, Option("Share of the feed-forward columns to remove.")] = 0.5
     depth: Annotated[
-        int | None, Option("Number of layers to keep: those that the outputs would miss most. Default: all.")
+        int | None,
+        Option(
+            "Number of layers to keep: those that the outputs would miss most. Default: all. With --heads 0 --columns 0 nothing else goes."
+        ),
     ] = None
     importance: Annotated[
         Importance, Option("taylor: how the loss would change; movement: where weights go in --epochs of training.")

@@ -111,7 +111,10 @@ class CompressSettings:
         ),
     ] = 3600.0
     epochs: Annotated[
-        float | None, Option("Passes over the data that a candidate learns. Default: the task's own.")
+        float | None,
+        Option(
+            "Passes over the data that a candidate learns. Default: the task's own, or fewer where --time-budget is short."
+        ),
     ] = None
     learning_rate: Annotated[
         float | None,

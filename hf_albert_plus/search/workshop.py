@@ -16,7 +16,7 @@ from hf_albert_plus.eval.settings import EvalSettings
 from hf_albert_plus.eval.targets import Target
 from hf_albert_plus.export.stage import export
 
-from ..compression.exits.answers import AnswersOfExits
+from ..compression.exits.exit_answers import AnswersOfExits
 from ..compression.exits.stage import calibrate_exits
 from ..compression.pruning import prune
 from ..compression.ranking import Ranking

@@ -195,8 +195,11 @@ def test_a_killed_run_resumes_where_it_was(finished):
 
 
 @pytest.mark.slow
-def test_a_run_prints_the_table(finished):
-    _, done = finished
+def test_a_run_prints_the_table_and_what_serves_its_students(finished):
+    out, done = finished
+    for name in ("student-sst2", "student-stsb"):
+        line = f"to serve it: albert-plus serve {out / 'models' / name}:onnx-int8"
+        assert line in done.stdout.splitlines()
     for label in (
         "teacher torch fp32",
         "teacher onnx fp32",

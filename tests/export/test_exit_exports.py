@@ -9,8 +9,8 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 
-from hf_albert_plus.compression.exits.answers import AnswersOfExits, exit_logits
 from hf_albert_plus.compression.exits.criteria import Criterion, run_with_exits, taken_exits
+from hf_albert_plus.compression.exits.exit_answers import AnswersOfExits, exit_logits
 from hf_albert_plus.compression.exits.stage import calibrate_exits
 from hf_albert_plus.compression.settings import CalibrateSettings
 from hf_albert_plus.configuration_albert_plus import AlbertPlusConfig
@@ -107,7 +107,7 @@ def test_rows_are_asked_once_for_all_thresholds(with_exits, data_dir, tmp_path, 
 
     alone = threshold("alone", max_drop=3, answered=None)
     threshold("before", max_drop=30, answered=known)
-    monkeypatch.delattr("hf_albert_plus.compression.exits.answers.exit_logits")
+    monkeypatch.delattr("hf_albert_plus.compression.exits.exit_answers.exit_logits")
     assert threshold("after", max_drop=3, answered=known) == alone
 
 

@@ -7,9 +7,9 @@ import onnx
 import pytest
 import torch
 
-from hf_albert_plus.compression.exits.answers import exit_logits
 from hf_albert_plus.compression.exits.criteria import Criterion, normalised_entropy, taken_exits
 from hf_albert_plus.compression.exits.cross_fitting import fit_threshold
+from hf_albert_plus.compression.exits.exit_answers import exit_logits
 from hf_albert_plus.compression.exits.prices import prices_of_exits
 from hf_albert_plus.compression.exits.thresholds import SearchRule
 from hf_albert_plus.compression.settings import CalibrateSettings

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from hf_albert_plus.calibration.settings import CalibrateScoresSettings
 from hf_albert_plus.calibration.stage import calibrate_scores
 from hf_albert_plus.calibration.temperatures import cross_fit
-from hf_albert_plus.compression.exits.answers import exit_logits
+from hf_albert_plus.compression.exits.exit_answers import exit_logits
 from hf_albert_plus.compression.pruning import prune
 from hf_albert_plus.compression.settings import PruneSettings
 from hf_albert_plus.distillation.checks import check_task

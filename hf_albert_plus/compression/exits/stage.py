@@ -20,9 +20,9 @@ from ...tasks.splits import data_parent
 from ...tasks.task import Task, check_answers_texts
 from ...tasks.task_file import write_task
 from ..settings import CalibrateSettings
-from .answers import AnswersOfExits
 from .criteria import Criterion, taken_exits
 from .cross_fitting import CrossFitted, Score, fit_threshold
+from .exit_answers import AnswersOfExits
 from .prices import prices_of_exits
 from .thresholds import SearchRule
 
