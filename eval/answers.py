@@ -81,6 +81,7 @@ def first_metric(logits: Any, labels: Any, task: Task, *, rule: AnswerRule | Non
     """The task's score, of which more is better: points of its first metric, 0 where it is not defined. An error counts below 0, as
     scikit-learn's scorers have it."""
     predicted = predictions(logits, task, rule=rule)
-    metrics = compute_metrics(predicted, label_array(labels, task), task, logits=None if task.answers_parts else logits)
-    value = float(metrics[task.metrics[0]] or 0.0)
+    ranked_by, name = None if task.answers_parts else logits, task.metrics[0]
+    metrics = compute_metrics(predicted, label_array(labels, task), task, logits=ranked_by, names=[name])
+    value = float(metrics[name] or 0.0)
     return -value if task.is_scored_by_error else value

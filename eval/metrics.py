@@ -4,6 +4,7 @@ A bootstrap weighs examples by how often each was drawn, so every metric here ta
 """
 
 import warnings
+from collections.abc import Sequence
 
 import numpy
 
@@ -21,7 +22,12 @@ from hf_albert_plus.tasks.task import ERRORS, Task
 
 
 def compute_metrics(
-    predicted: numpy.ndarray, labels: numpy.ndarray, task: Task, *, logits: numpy.ndarray | None = None
+    predicted: numpy.ndarray,
+    labels: numpy.ndarray,
+    task: Task,
+    *,
+    logits: numpy.ndarray | None = None,
+    names: Sequence[str] | None = None,
 ) -> dict[str, float | None]:
     """The task's metrics, its score first.
 
@@ -30,6 +36,7 @@ def compute_metrics(
             `[examples, words]`, as `padded_tags` gives them; texts of spans, and for labels lists of them, as `as_objects` does.
         labels: in the same form.
         logits: of several labels, `[examples, num_labels]`, by which rankings order the rows.
+        names: of the metrics that are wanted; all without.
 
     Returns:
         Metric name -> points, or the error in the unit of the numbers. None where the metric is not defined: a correlation with constant
@@ -48,7 +55,7 @@ def compute_metrics(
         )
     weights = numpy.ones((1, len(labels)))
     predicted, labels = comparable(predicted, labels, task)
-    values = {name: float(measured(name, predicted, logits, labels, weights)[0]) for name in task.metrics}
+    values = {name: float(measured(name, predicted, logits, labels, weights)[0]) for name in names or task.metrics}
     return {name: value if numpy.isfinite(value) else None for name, value in values.items()}
 
 

@@ -1,15 +1,19 @@
 """How much the layers, heads and columns of one classifier matter, measured once for all that is cut from it."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from transformers import TrainerCallback
 
 from ..machine import fastest_device
 from ..model_inputs import IGNORED
+from ..records.files import writing
 from ..records.progress import bar
 from ..training.loop import train
 from .depth import least_missed
@@ -18,6 +22,7 @@ from .settings import PruneSettings
 
 # Examples that layers are looked at by: each look is a pass of the model without one of them.
 _LAYER_EXAMPLES = 256
+_GONE = "gone"
 
 
 @dataclass
@@ -31,6 +36,21 @@ class Ranking:
 
     gone: list[int] = field(default_factory=list)
     known: dict[Site, torch.Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "Ranking":
+        """What was written, or nothing known where there is no file."""
+        if not path.exists():
+            return cls()
+        with safe_open(path, framework="pt") as file:
+            known = {_site(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return cls(json.loads(file.metadata()[_GONE]), known)
+
+    def write(self, path: Path) -> None:
+        """Keeps it for another process."""
+        named = {f"{site.kind}.{site.block}.{site.network}": scores for site, scores in self.known.items()}
+        with writing(path) as temporary:
+            save_file(named, temporary, metadata={_GONE: json.dumps(self.gone)})
 
     def layers(self, classifier: Any, rows: Any, *, collator: Any, settings: PruneSettings) -> list[int]:
         """The layers that stay, from 0, of which there are `settings.depth`."""
@@ -52,6 +72,11 @@ class Ranking:
             measure = _by_taylor if settings.importance == "taylor" else _by_movement
             self.known = measure(classifier, rows, collator=collator, settings=settings, checkpoints=checkpoints)
         return self.known
+
+
+def _site(name: str) -> Site:
+    kind, block, network = name.split(".")
+    return Site("attention" if kind == "attention" else "ffn", int(block), int(network))
 
 
 def _sampled_batches(

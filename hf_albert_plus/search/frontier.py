@@ -15,7 +15,7 @@ from .commands import commands_of
 from .finalists import nearest
 from .hunt import SPENT, Hunt
 from .leaving_early import is_worth_it
-from .pick import CONFIDENCE, Pick, points_text
+from .pick import CONFIDENCE, Pick, loss_text
 from .tried import TEACHER, Tried
 
 PAGE = "compress.html"
@@ -102,16 +102,18 @@ def verdict(hunt: Hunt, pick: Pick) -> str:
     budget = hunt.budget.in_words()
     if pick.name is None:
         near = " or ".join(
-            f"{_loss_words(each, pick)} for {_speed_words(each)} ({each.words})" for each in nearest(hunt, pick)
+            f"{_loss_words(each, pick, hunt)} for {_speed_words(each)} ({each.words})" for each in nearest(hunt, pick)
         )
         return f"Nothing that was tried keeps within {budget}. Nearest: {near}."
     chosen = next(each for each in hunt.tried if each.name == pick.name)
     expected = (
         ""
         if pick.expected_loss is None
-        else f"; on new data {points_text(pick.expected_loss)} points are expected to be lost"
+        else f"; on new data {loss_text(pick.expected_loss, hunt.task)} {hunt.budget.unit} are expected to be lost"
     )
-    return f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick)}{expected}."
+    return (
+        f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick, hunt)}{expected}."
+    )
 
 
 def _speed_words(tried: Tried) -> str:
@@ -119,10 +121,10 @@ def _speed_words(tried: Tried) -> str:
     return f"{tried.measured.speedup:.1f} times the teacher's pace and {tried.measured.file_bytes / 1e6:.1f} MB"
 
 
-def _loss_words(tried: Tried, pick: Pick) -> str:
+def _loss_words(tried: Tried, pick: Pick, hunt: Hunt) -> str:
     lost = pick.losses[tried.name]
-    bound = "" if lost.at_most is None else f" (at most {points_text(lost.at_most)} with 90 % confidence)"
-    return f"{points_text(lost.points)} points lost{bound}"
+    bound = "" if lost.at_most is None else f" (at most {loss_text(lost.at_most, hunt.task)} with 90 % confidence)"
+    return f"{loss_text(lost.points, hunt.task)} {hunt.budget.unit} lost{bound}"
 
 
 def notes(hunt: Hunt, pick: Pick) -> list[str]:
@@ -151,6 +153,8 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
         said.append(
             f"Held at {100 * pick.confidence:g} % confidence: milder picks lost more on rows that had not chosen them."
         )
+    if pick.is_surest:
+        said.append("The surest was picked: faster ones that held lost more on rows that had not chosen them.")
     done = sorted((each for each in hunt.tried if each.measured is not None), key=_order)
     chosen = next((each for each in done if each.name == pick.name), None)
     faster = [
@@ -160,7 +164,10 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
     ]
     if faster:
         next_one = min(faster, key=lambda each: each.measured.speedup if each.measured else 0.0)
-        pace, lost = _speed_words(next_one), f"lost {points_text(pick.losses[next_one.name].points)} points"
+        pace, lost = (
+            _speed_words(next_one),
+            f"lost {loss_text(pick.losses[next_one.name].points, hunt.task)} {hunt.budget.unit}",
+        )
         said.append(
             f"More time would look between the pick and the next faster candidate, {pace}, which {lost}: the same command with a larger --time-budget goes on."
             if hunt.is_stopped or hunt.ended == SPENT
@@ -198,8 +205,8 @@ def _row(tried: Tried, pick: Pick, metric: str, hunt: Hunt) -> dict[str, Any]:
     else:
         lost = pick.losses[tried.name]
         cells += [
-            points_text(lost.points, decimals=2),
-            "undefined" if lost.at_most is None else points_text(lost.at_most, decimals=2),
+            loss_text(lost.points, hunt.task, decimals=2),
+            "undefined" if lost.at_most is None else loss_text(lost.at_most, hunt.task, decimals=2),
             f"{tried.measured.speedup:.1f}x",
             f"{tried.measured.latency_ms:.2f}",
             f"{tried.measured.file_bytes / 1e6:.1f}",

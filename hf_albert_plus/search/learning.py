@@ -70,6 +70,8 @@ class Learning(Ledger):
             if shape.base is None or shape.base in shop.taught:
                 begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
                 if begun is not None:
+                    # What leads may have been a base after its first passes, before it learned the rest.
+                    shop.taught.setdefault(f"{shape.name}{BEGUN}", (shape, shop.begin(shape)))
                     (self._learn_all if shop.was_taught(shape) else self._measure_begun)(begun)
                 shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
                 before = len(shop.records)

@@ -5,6 +5,7 @@ from pathlib import Path
 from hf_albert_plus.eval.scoring import logits_scorer_for
 from hf_albert_plus.eval.targets import Target
 
+from ..compression.exits.exit_answers import AnswersOfExits
 from ..records.progress import say
 from .descent import LEAST_DROP, exit_drops
 from .ledger import Ledger
@@ -17,7 +18,10 @@ _WORTH_IT = 1.1
 
 
 def teacher_leaves_early(ledger: Ledger) -> None:
-    """What the teacher is with exits, which says what they are worth on its shapes."""
+    """What the teacher is with exits, which says what they are worth on its shapes; nothing where there is no time for them."""
+    if ledger.time.exits_s() > ledger.time.left_s:
+        say("  exits are not tried: there is no time for them")
+        return
     _try(ledger, TEACHER, words="all layers", model=ledger.workshop.whole, left=ledger.budget.max_drop)
 
 
@@ -59,21 +63,35 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
         say(f"  {words}, with exits: {error}")
         return
     found: list[Threshold] = []
+    answered = AnswersOfExits()
     for max_drop in exit_drops(left, least=_least(ledger)):
-        kept = _leave(ledger, exits, name=name, words=words, max_drop=max_drop, model=model, found=found)
+        kept = _leave(
+            ledger, exits, name=name, words=words, max_drop=max_drop, model=model, found=found, answered=answered
+        )
         if kept is not None and ledger.holds(kept.name):
             return
 
 
 def _leave(
-    ledger: Ledger, exits: Path, *, name: str, words: str, max_drop: float, model: Path, found: list[Threshold]
+    ledger: Ledger,
+    exits: Path,
+    *,
+    name: str,
+    words: str,
+    max_drop: float,
+    model: Path,
+    found: list[Threshold],
+    answered: AnswersOfExits,
 ) -> Tried | None:
     """A candidate by one threshold; None where it cannot be exported, as no exit is ever taken, or where it is one of those `found`."""
-    ledger.time.afford(ledger.time.measuring_s())
-    ending = "" if max_drop == _least(ledger) else f"-{max_drop:g}"
+    ledger.time.afford(ledger.time.calibrating_s() + ledger.time.measuring_s())
+    # What an error may lose at least is a part of the budget, which another search in the same folder has another of.
+    ending = "" if max_drop == LEAST_DROP and not ledger.task.is_scored_by_error else f"-{max_drop:g}"
     shop, folder, scorer = ledger.workshop, exits.parent, logits_scorer_for(ledger.task, model)
     try:
-        calibrated, threshold = shop.calibrate(exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer)
+        calibrated, threshold = shop.calibrate(
+            exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer, answered=answered
+        )
         if threshold in found:
             return None
         found.append(threshold)

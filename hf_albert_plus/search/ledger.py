@@ -12,7 +12,7 @@ from ..config_files import load_config
 from ..records.progress import say
 from .clock import Clock
 from .paces import Paces
-from .pick import Judge, Loss, Measured, affords, answers_of, is_within, points_text, score_of
+from .pick import Judge, Loss, Measured, affords, answers_of, is_within, loss_text, score_of
 from .settings import Budget
 from .time_left import TimeLeft
 from .tried import Tried
@@ -79,9 +79,9 @@ class Ledger:
         tried = Tried(name, words, score_of(scores, self.task.metrics[0]), directory, runtime, measured=measured)
         self.tried = [each for each in self.tried if each.name != name] + [tried]
         lost = self.losses[name] = self.judge.loss(measured.answers)
-        bound = "" if lost.at_most is None else f", with 90 % confidence at most {points_text(lost.at_most)}"
+        bound = "" if lost.at_most is None else f", with 90 % confidence at most {loss_text(lost.at_most, self.task)}"
         say(
-            f"  {words}: {self.said(tried.score)}, {points_text(lost.points)} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
+            f"  {words}: {self.said(tried.score)}, {loss_text(lost.points, self.task)} lost{bound}; {speedup:.1f}x, {measured.file_bytes / 1e6:.1f} MB"
         )
         return tried
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_albert_plus.engines.runtime_files import engine_file, weight_files
-from hf_albert_plus.eval.latency.timing import current_method, timed_by
+from hf_albert_plus.eval.latency.timing import current_method, timed_by, warm
 from hf_albert_plus.eval.load.traffic import Client, Traffic, time_offline, time_single_stream
 from hf_albert_plus.eval.targets import Target, target_parents
 from hf_albert_plus.machine import physical_cores
@@ -18,8 +18,9 @@ from ..records.stage import run_stage
 
 _FILE = "paces.json"
 _SECONDS = 1.0
-# Texts that candidates are timed on, and how many times the seconds may be spent where it is noisy; the finalists are timed on more.
-_TEXTS, _PATIENCE = 192, 3
+# Texts that candidates are timed on, fewer where they are long, and how many times the seconds may be spent where it is noisy; the finalists are
+# timed on more.
+_TEXTS, _FEWEST, _PASS_S, _PATIENCE = 192, 32, 6.0, 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Paces:
     file_bytes: int
 
 
+def texts_of_a_pass(text_ms: float, *, seconds: float, fewest: int, most: int) -> int:
+    """How many texts are timed, so that one pass over them takes no longer than that where it can."""
+    return max(fewest, min(most, round(1e3 * seconds / text_ms)))
+
+
 def measure_paces(
     target: Target,
     baseline: Target,
@@ -57,7 +63,13 @@ def measure_paces(
         traffic = Traffic(data, task, max_length=max_length, at_most=_TEXTS)
         cores = threads or physical_cores()
         both = {each.label: each for each in (target, baseline)}
-        clients = {label: Client(each, each.load(threads=cores), traffic) for label, each in both.items()}
+        engines = {label: each.load(threads=cores) for label, each in both.items()}
+        clients = {label: Client(each, engines[label], traffic) for label, each in both.items()}
+        longest_ms = max(warm(client.answer_longest).call_ms for client in clients.values())
+        texts = texts_of_a_pass(longest_ms, seconds=_PASS_S, fewest=_FEWEST, most=_TEXTS)
+        if texts < _TEXTS:
+            traffic = replace(traffic, at_most=texts)
+            clients = {label: Client(each, engines[label], traffic) for label, each in both.items()}
         how: dict[str, Any] = {"baseline": baseline.label, "seconds": _SECONDS}
         method = current_method()
         with timed_by(replace(method, patience=min(method.patience, _PATIENCE))):
@@ -72,7 +84,7 @@ def measure_paces(
             file_bytes=sum(path.stat().st_size for path in files),
         )
         write_json(directory / _FILE, asdict(paces))
-        return asdict(paces)
+        return {**asdict(paces), "texts": min(texts, _TEXTS)}
 
     parents = {**target_parents([target, baseline]), "data": data_parent(data, task)}
     settings = {

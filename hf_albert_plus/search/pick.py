@@ -4,11 +4,14 @@ was not made on."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
+from typing import Protocol
 
 import numpy
 
 from hf_albert_plus.eval.measured_documents import Scores
+from hf_albert_plus.eval.metrics import measure_text
 from hf_albert_plus.eval.resampling import Sample, drawn_differences
 from hf_albert_plus.eval.scored_rows import sample
 from hf_albert_plus.tasks.task import Task
@@ -19,6 +22,8 @@ CONFIDENCE = 0.9
 # Tried one after the other until the choice holds on rows that it was not made on.
 _STRICTER = (0.9, 0.95, 0.98, 0.995)
 _FOLDS = 5
+# Points that two sums of the same scores may differ by.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,20 @@ class Pick:
         expected_loss: points that picks of this rule lose on rows that did not choose them; too few rows for folds say what it lost on them
             all; None without a pick, or where it is undefined.
         losses: name -> what each candidate loses.
+        is_surest: it loses least of those that keep within, as faster ones lost too much on rows that had not chosen them.
     """
 
     name: str | None
     confidence: float
     expected_loss: float | None
     losses: dict[str, Loss]
+    is_surest: bool = False
+
+
+class Rule(Protocol):
+    """Chooses among candidates, by all rows or by some of them."""
+
+    def __call__(self, *, rows: numpy.ndarray | None = None) -> Measured | None: ...
 
 
 class Judge:
@@ -104,25 +117,29 @@ class Judge:
         return Loss(points, None if doubt is None else max(points, 0.0) + doubt)
 
     def choose(self, candidates: Sequence[Measured], budget: Budget) -> Pick:
-        """The pick, at the mildest confidence whose picks hold the budget on folds that they were not made on.
+        """The pick, at the mildest confidence whose picks hold the budget on folds that they were not made on; where none does, the surest of
+        those that keep within it, if such picks do.
 
         The choice among many candidates is what overfits: each fold is judged by the pick of the others, so the loss that is expected
         has the choice in it, however many were tried.
         """
         losses = {each.name: self.loss(each.answers) for each in candidates}
         affordable = [each for each in candidates if affords(each, budget)]
-        for confidence in _STRICTER:
-            chosen = self._chosen(affordable, budget, confidence=confidence)
+        rules: list[tuple[float, Rule]] = [
+            (confidence, partial(self._fastest, affordable, budget, confidence=confidence)) for confidence in _STRICTER
+        ]
+        surest = partial(self._surest, affordable, budget)
+        for confidence, rule in [*rules, (CONFIDENCE, surest)]:
+            chosen = rule()
             if chosen is None:
-                break
-            expected = losses[chosen.name].points
-            if self.folds:
-                expected = self._expected_loss(affordable, budget, confidence=confidence)
-            if budget.max_drop is None or expected <= budget.max_drop:
-                return Pick(chosen.name, confidence, round(expected, 4) if math.isfinite(expected) else None, losses)
+                continue
+            expected = self._expected_loss(rule) if self.folds else losses[chosen.name].points
+            if budget.max_drop is None or expected <= budget.max_drop + _ROUNDING:
+                known = round(expected, 4) if math.isfinite(expected) else None
+                return Pick(chosen.name, confidence, known, losses, is_surest=rule is surest)
         return Pick(None, CONFIDENCE, None, losses)
 
-    def _chosen(
+    def _fastest(
         self, candidates: Sequence[Measured], budget: Budget, *, confidence: float, rows: numpy.ndarray | None = None
     ) -> Measured | None:
         """The fastest that loses no more than it may; without such a limit the one that loses least."""
@@ -132,12 +149,20 @@ class Judge:
         holding = [each for each in candidates if is_within(losses[each.name], budget)]
         return max(holding, key=lambda each: each.speedup, default=None)
 
-    def _expected_loss(self, candidates: Sequence[Measured], budget: Budget, *, confidence: float) -> float:
+    def _surest(
+        self, candidates: Sequence[Measured], budget: Budget, *, rows: numpy.ndarray | None = None
+    ) -> Measured | None:
+        """Of those that lose no more than they may the one that is surest to; of equally sure ones the slowest, which is most like the teacher."""
+        losses = {each.name: self.loss(each.answers, rows=rows) for each in candidates}
+        holding = [each for each in candidates if is_within(losses[each.name], budget)]
+        return min(holding, key=lambda each: (losses[each.name].at_most, each.speedup), default=None)
+
+    def _expected_loss(self, rule: Rule) -> float:
         """What is lost where each fold is answered by the pick of the other folds, and by the teacher where they have none."""
         said = Sample(*(None if part is None else part.copy() for part in _parts(self.teacher)))  # type: ignore[arg-type]
         for fold in self.folds:
             others = numpy.setdiff1d(numpy.arange(len(said.labels)), fold)
-            chosen = self._chosen(candidates, budget, confidence=confidence, rows=others)
+            chosen = rule(rows=others)
             if chosen is None:
                 continue
             for ours, theirs in zip(_parts(said)[::2], _parts(chosen.answers)[::2], strict=True):
@@ -155,16 +180,18 @@ def doubt_of(rows: int, *, differing: float) -> float:
     return 100 * NormalDist().inv_cdf(CONFIDENCE) * math.sqrt(differing / rows)
 
 
-def points_text(points: float, *, decimals: int = 1) -> str:
-    """Points as they are read, without a sign before zero."""
-    if not math.isfinite(points):
+def loss_text(lost: float, task: Task, *, decimals: int = 1) -> str:
+    """What is lost as it is read, without a sign before zero: points to so many decimals, an error to four digits."""
+    if not math.isfinite(lost):
         return "undefined"
-    return f"{round(points, decimals) + 0.0:.{decimals}f}"
+    return measure_text(
+        task.metrics[0], (lost if task.is_scored_by_error else round(lost, decimals)) + 0.0, decimals=decimals
+    )
 
 
 def is_within(loss: Loss, budget: Budget) -> bool:
     """Whether a loss is, with its confidence, no more than a budget allows; never where that has no such limit."""
-    return loss.at_most is not None and budget.max_drop is not None and loss.at_most <= budget.max_drop
+    return loss.at_most is not None and budget.max_drop is not None and loss.at_most <= budget.max_drop + _ROUNDING
 
 
 def affords(candidate: Measured, budget: Budget) -> bool:

@@ -55,12 +55,19 @@ class Budget:
         min_speedup: times the teacher's pace in torch fp32.
         max_latency_ms: median of one text at a time.
         max_bytes: of the exported file.
+        error: the score, where it is one, in whose unit `max_drop` is.
     """
 
     max_drop: float | None = None
     min_speedup: float | None = None
     max_latency_ms: float | None = None
     max_bytes: float | None = None
+    error: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """What is lost."""
+        return "points" if self.error is None else f"of {self.error}"
 
     @property
     def seeks_speed(self) -> bool:
@@ -69,7 +76,11 @@ class Budget:
 
     def in_words(self) -> str:
         parts = {
-            ("at most {:g} point lost" if self.max_drop == 1 else "at most {:g} points lost"): self.max_drop,
+            (
+                "at most {:g} point lost"
+                if self.max_drop == 1 and self.error is None
+                else f"at most {{:g}} {self.unit} lost"
+            ): self.max_drop,
             "at least {:g} times as fast": self.min_speedup,
             "at most {:g} ms a text": self.max_latency_ms,
             "at most {:g} MB": None if self.max_bytes is None else self.max_bytes / 1e6,

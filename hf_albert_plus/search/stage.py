@@ -33,11 +33,12 @@ from ..training.finetuning import finetune
 from ..training.settings import TrainSettings
 from .clock import Clock
 from .finalists import finalists_of, nearest
-from .frontier import PAGE, write_frontier, write_progress
+from .frontier import PAGE, verdict, write_frontier, write_progress
 from .hunt import Hunt
 from .made_up_texts import ENOUGH, make_up_texts
 from .narrow_embeddings import fits
-from .passes import Passes, fit_passes, seconds_of_a_pass
+from .paces import texts_of_a_pass
+from .passes import Passes, fit_passes, seconds_of_a_pass, with_exits
 from .pick import Pick, answers_of, doubt_of, score_of
 from .set_aside import set_aside
 from .settings import Budget, CompressSettings
@@ -51,8 +52,8 @@ _PASSES_OF_MADE_UP = 0.5
 _SHARE_OF_AN_ERROR = 0.05
 # Of the rows that judge, those on which a thin candidate and its teacher differ.
 _DIFFERING = 0.05
-# Texts that the finalists are timed on, at most.
-_TIMED = 2000
+# Texts that the finalists are timed on, at most; fewer, but not too few, where the teacher would take longer than that for one pass over them.
+_TIMED, _FEWEST_TIMED, _PASS_S = 2000, 64, 20.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,11 @@ def search(
             clock = Clock.of(shop, config)
     except KeyboardInterrupt:
         raise _stopped_too_soon() from None
-    shop = replace(shop, passes=_fitted(shop, clock, rows=rows.count + texts, home=home))
+    fitted = _fitted(shop, clock, rows=rows.count + texts, home=home)
+    if settings.exits:
+        pace = {"rows": rows.count, "answer_ms": clock.torch_ms}
+        fitted = with_exits(fitted, epochs=task.epochs, **pace, budget_s=settings.time_budget, home=home)
+    shop = replace(shop, passes=fitted)
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     budget = _budget(settings, score_of(teacher_scores, task.metrics[0]), task)
     _tell_of_few_rows(len(answers_of(teacher_scores, task).labels), task=task, budget=budget)
@@ -189,9 +194,12 @@ def _fitted(shop: Workshop, clock: Clock, *, rows: int, home: Path) -> Passes:
 
 def _budget(settings: CompressSettings, score: float | None, task: Task) -> Budget:
     """What is asked for. Where nothing is and the teacher's score is an error, which has a unit of its own, it may grow by a twentieth."""
-    if not settings.asks_nothing or not task.is_scored_by_error or score is None:
+    if not task.is_scored_by_error:
         return settings.budget
-    return replace(settings.budget, max_drop=float(f"{_SHARE_OF_AN_ERROR * score:.2g}"))
+    budget = replace(settings.budget, error=task.metrics[0])
+    if not settings.asks_nothing or score is None:
+        return budget
+    return replace(budget, max_drop=float(f"{_SHARE_OF_AN_ERROR * score:.2g}"))
 
 
 def _tell_of_few_rows(rows: int, *, task: Task, budget: Budget) -> None:
@@ -286,6 +294,7 @@ def _conclude(hunt: Hunt, *, out: Path) -> Compressed:
     directory = _place(chosen, out / PICK)
     write_frontier(hunt, pick, out=out)
     if not hunt.is_stopped:
+        say(f"{verdict(hunt, pick)} The finalists are measured now; Ctrl-C keeps what is there")
         table = _measure(hunt, finalists, folder)
         directory = _place(chosen, out / PICK)  # with its card
         write_frontier(hunt, pick, out=out, report=folder / "report")
@@ -303,11 +312,12 @@ def _measure(hunt: Hunt, finalists: list[Tried], folder: Path) -> Table:
     on: dict[str, Any] = {"data": shop.data, "task": shop.task}
     score(targets, **on, output=folder / "scores", settings=EvalSettings(max_length=length), threads=shop.threads)
     floor(**on, teacher=str(shop.teacher), output=folder / "floor", threads=shop.threads)
+    texts = texts_of_a_pass(hunt.clock.torch_ms, seconds=_PASS_S, fewest=_FEWEST_TIMED, most=_TIMED)
     bench(
         targets,
         output=folder / "latency",
         baseline=targets[0],
-        traffic=Traffic(shop.data, shop.task, max_length=length, at_most=_TIMED),
+        traffic=Traffic(shop.data, shop.task, max_length=length, at_most=texts),
         scenarios=("single-stream", "offline"),
         settings=BenchSettings(max_length=length),
         threads=shop.threads,

@@ -42,7 +42,7 @@ class StudyLog:
         asked: the budget, in words.
 
     Attributes:
-        earlier: what was proposed before.
+        earlier: what was proposed before, for this budget.
         of_others: shapes that searches for other budgets taught, in their order.
     """
 
@@ -81,10 +81,11 @@ class StudyLog:
         """Notes what was proposed before, and goes on with a proposal in whose midst a search was killed. What else was in its midst is of the
         search's own plan, which begins it again."""
         said = trial.user_attrs
-        is_proposal = "proposed" in said or ("why" in said and "name" not in said)
+        is_mine = said.get("asked", self.asked) == self.asked
+        is_proposal = is_mine and ("proposed" in said or ("why" in said and "name" not in said))
         if not trial.state.is_finished() and not is_proposal:
             self.study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)
-        elif trial.state == self.optuna.trial.TrialState.COMPLETE and said.get("asked", self.asked) != self.asked:
+        elif trial.state == self.optuna.trial.TrialState.COMPLETE and not is_mine:
             self.of_others.append(Slimmed(**said["slimmed"]))
         elif is_proposal:
             shape = Slimmed(**said["proposed"]) if "proposed" in said else None
@@ -100,6 +101,7 @@ class StudyLog:
     def decline(self, why: str) -> None:
         """The proposal is not tried."""
         self.proposed.set_user_attr("why", why)
+        self.proposed.set_user_attr("asked", self.asked)
         self._prune(self.proposed)
         self.proposed = None
 

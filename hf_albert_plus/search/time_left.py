@@ -47,17 +47,21 @@ class TimeLeft:
         return share * passes.count * (sum(record.seconds for record in taken) / made if made else passes.seconds)
 
     def beginning_s(self) -> float:
-        """What the first passes of a candidate take, and the scores that they are judged by."""
-        return self.learning_s(FIRST_SHARE) + self._median_s("eval")
+        """What it takes to cut a candidate, its first passes, and the scores that they are judged by."""
+        return self._median_s("prune") + self.learning_s(FIRST_SHARE) + self._median_s("eval")
 
     def finishing_s(self) -> float:
         """What the rest of its passes takes, and what it is measured by."""
         return self.learning_s(1 - FIRST_SHARE) + self.measuring_s()
 
     def exits_s(self) -> float:
-        """What exits on a candidate took so far, in the median; before any a part of what candidates took."""
+        """What exits on a candidate took so far, in the median; before any were made, what the teacher's pace lets expect."""
         taken = [record.seconds for record in self._records("distill") if is_of_exits(record)]
-        return median(taken) if taken else self.learning_s(0.5)
+        return median(taken) if taken else self.workshop.passes.exits_s
+
+    def calibrating_s(self) -> float:
+        """What it took to find a threshold, in the median."""
+        return self._median_s("calibrate")
 
     def measuring_s(self) -> float:
         """What it took to measure a candidate, each of its steps in the median."""

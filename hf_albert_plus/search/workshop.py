@@ -25,6 +25,7 @@ from ..configuration_albert_plus import DROPOUTS
 from ..conversion.stage import convert
 from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
 from ..distillation.stage import check_distillation, distill
+from ..records.files import read_json, write_json
 from ..records.record import Record
 from ..tasks.task import Task
 from .ctrl_c import CtrlC
@@ -36,9 +37,11 @@ from .setbacks import SETBACKS
 from .settings import CompressSettings
 from .shapes import Slimmed
 from .side_by_side import run_side_by_side
+from .tried import TEACHER
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 _TAUGHT = "taught"
+RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 FIRST_SHARE = 0.25
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
@@ -47,9 +50,9 @@ _WITHOUT_DROPOUT = tuple((name, 0.0) for name in DROPOUTS)
 # (Yang et al. 2022, Tensor Programs V, table 3).
 _RATE, _WIDTH = 3e-4, 384
 # Training examples that layers, heads and columns are ranked by.
-_RANKED_BY = 512
-# Exits learn in a pass or two, and of so many examples; the encoder below them stays as it is.
-_EXITS_EPOCHS, _EXITS_EXAMPLES, _EXITS_RATE = 2.0, 40_000, 1e-3
+_RANKED_BY, _RANKED_FOR_TIMES = 512, 32
+# Exits learn alone; the encoder below them stays as it is.
+_EXITS_RATE = 1e-3
 
 
 # When texts leave, and after which layers they may.
@@ -75,7 +78,6 @@ class Workshop:
         taught: name -> shape and directory of each candidate that was finished.
         students: name -> directory of each student that was given and has learned the task.
         answers: of models of the rows set aside, by directory, so that the teacher is asked once.
-        rankings, exit_answers: of what candidates were cut from, and of those with exits, by directory, so that each is looked at once.
         ctrl_c: is obeyed after every stage.
     """
 
@@ -97,8 +99,6 @@ class Workshop:
     taught: dict[str, tuple[Slimmed, Path]] = field(default_factory=dict)
     students: dict[str, Path] = field(default_factory=dict)
     answers: dict[Path, torch.Tensor] = field(default_factory=dict)
-    rankings: dict[Path, Ranking] = field(default_factory=dict)
-    exit_answers: dict[Path, AnswersOfExits] = field(default_factory=dict)
     ctrl_c: CtrlC = field(default_factory=CtrlC)
 
     @property
@@ -111,7 +111,8 @@ class Workshop:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
         directory = self.out / shape.name
         base, source = (Slimmed(self.depth, 1.0), self.whole) if shape.base is None else self.taught[shape.base]
-        source = self._cut(source, shape, base=base, output=directory / "cut")
+        ranking = self.out / RANKINGS / f"{shape.base or TEACHER}.safetensors"
+        source = self._cut(source, shape, base=base, output=directory / "cut", ranking=ranking)
         overrides: dict[str, Any] = {}
         if shape.embedding_size != base.embedding_size:
             overrides["embedding_size"] = shape.embedding_size
@@ -126,25 +127,29 @@ class Workshop:
         return smaller
 
     def cut_to_be_timed(self, shape: Slimmed) -> Path:
-        """A shape of the teacher that nothing will be learned from."""
+        """A shape of the teacher that nothing will be learned from: which of its parts go does not matter."""
         whole, output = Slimmed(self.depth, 1.0), self.out / "shapes" / shape.name / "cut"
-        return self._cut(self.whole, shape, base=whole, output=output)
+        return self._cut(self.whole, shape, base=whole, output=output, ranking=None)
 
-    def _cut(self, source: Path, shape: Slimmed, *, base: Slimmed, output: Path) -> Path:
-        """What is left of a source where only the layers, heads and columns of a shape stay; itself where all of them do."""
+    def _cut(self, source: Path, shape: Slimmed, *, base: Slimmed, output: Path, ranking: Path | None) -> Path:
+        """What is left of a source where only the layers, heads and columns of a shape stay; itself where all of them do.
+
+        Args:
+            ranking: file of what is known of the source's parts; None where any layers may go, and few examples tell of heads and columns.
+        """
         if shape.layers == base.layers and shape.width == base.width:
             return source
         settings = PruneSettings(
             heads=round(1 - shape.heads / base.heads, 4),
             columns=round(1 - shape.width / base.width, 4),
             depth=None if shape.layers == base.layers else shape.layers,
-            examples=_RANKED_BY,
+            examples=_RANKED_FOR_TIMES if ranking is None else _RANKED_BY,
             epochs=1,
             batch_size=self.task.batch_size,
             max_length=self.settings.max_length,
             seed=self.settings.seed,
         )
-        ranking = self.rankings.setdefault(source, Ranking())
+        known = Ranking(gone=list(range(base.layers))[::-1]) if ranking is None else Ranking.read(ranking)
         self._done(
             prune(
                 str(source),
@@ -152,12 +157,14 @@ class Workshop:
                 task=self.rows.task,
                 output=output,
                 settings=settings,
-                ranking=ranking,
+                ranking=known,
             )
         )
+        if ranking is not None:
+            known.write(ranking)
         return output
 
-    def ahead(self, work: Callable[[Any], object], items: Sequence[Any]) -> None:
+    def ahead(self, work: Callable[[Any], object], items: Sequence[Slimmed]) -> None:
         """Has several candidates' stages made side by side, where jobs are asked for; whoever asks for them then finds them done.
 
         Args:
@@ -172,7 +179,16 @@ class Workshop:
             with suppress(*SETBACKS):  # it is told of when its turn comes
                 work(item)
         made = sum(record.seconds for record in self.records[before:] if record.finished >= began)
-        self.saved_s.append(max(0.0, made - took))
+        self.saved_s.append(self._keep_saved(items, max(0.0, made - took)))
+
+    def _keep_saved(self, items: Sequence[Slimmed], seconds: float) -> float:
+        """What shapes that began together saved, in whichever run they were made: a search that goes on finds them done."""
+        path, name = self.out / _SAVED, " ".join(sorted(item.name for item in items))
+        known = read_json(path, what="the seconds saved", shape=dict[str, float]) if path.exists() else {}
+        if seconds > known.get(name, 0.0):
+            known[name] = seconds
+            write_json(path, known)
+        return known.get(name, 0.0)
 
     def begin(self, shape: Slimmed) -> Path:
         """A candidate after its first quarter, by which it is compared with others."""
@@ -240,18 +256,25 @@ class Workshop:
             method="fastbert",
             phases="exits",
             student=StudentSettings(student=str(taught)),
-            epochs=round(min(_EXITS_EPOCHS, self.task.epochs, _EXITS_EXAMPLES / self.rows.count), 3),
+            epochs=self.passes.exits,
             learning_rate=_EXITS_RATE,
         )
         return self._distil(method, output)
 
     def calibrate(
-        self, exits: Path, output: Path, *, max_drop: float, scorer: Callable[[Any, list[Any]], float]
+        self,
+        exits: Path,
+        output: Path,
+        *,
+        max_drop: float,
+        scorer: Callable[[Any, list[Any]], float],
+        answered: AnswersOfExits,
     ) -> tuple[Path, Threshold]:
         """A candidate whose texts leave early, by a threshold of the rows that are set aside.
 
         Args:
             max_drop: points that this may lose there.
+            answered: what these exits say, as far as they were asked.
         """
         settings = CalibrateSettings(max_drop=max_drop, max_length=self.settings.max_length, seed=self.settings.seed)
         if self.task.is_regression:
@@ -263,7 +286,7 @@ class Workshop:
             output=output,
             settings=settings,
             score=scorer,
-            answered=self.exit_answers.setdefault(exits, AnswersOfExits()),
+            answered=answered,
         )
         self._done(record)
         return output, (record.result["threshold"], tuple(record.result["layers"]))

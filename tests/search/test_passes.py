@@ -2,7 +2,8 @@
 
 import pytest
 
-from hf_albert_plus.search.passes import fit_passes, seconds_of_a_pass
+from hf_albert_plus.search.paces import texts_of_a_pass
+from hf_albert_plus.search.passes import Passes, fit_passes, seconds_of_a_pass, with_exits
 from hf_albert_plus.search.settings import Budget, CompressSettings
 from hf_albert_plus.search.stage import _budget
 from hf_albert_plus.tasks.glue import get_task
@@ -44,12 +45,35 @@ def test_all_passes_that_have_room_are_nothing_to_speak_of(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("rows", "epochs", "budget_s", "expected"),
+    [(10_000, 4.0, 3600.0, 2.0), (10_000, 1.0, 3600.0, 1.0), (80_000, 4.0, 1e9, 0.5), (10_000, 4.0, 240.0, 1.5)],
+)
+def test_exits_learn_a_pass_or_two_or_what_an_eighth_of_the_time_has_room_for(
+    rows, epochs, budget_s, expected, tmp_path
+):
+    """A pass over 10,000 rows takes 20 s; an eighth of 240 s is 30 s."""
+    pace = {"rows": rows, "answer_ms": 2.0, "epochs": epochs}
+    found = with_exits(Passes(4.0, 4.0), **pace, budget_s=budget_s, home=tmp_path)
+    assert found.exits == expected
+    assert found.exits_s == pytest.approx(expected * rows * 2e-3)
+    # A search that goes on with more time has those that it began with, beside the passes of its candidates.
+    fit_passes(4.0, **PACE, budget_s=720.0, home=tmp_path)
+    assert with_exits(Passes(4.0, 4.0), **pace, budget_s=1e9, home=tmp_path).exits == expected
+    assert fit_passes(4.0, **PACE, budget_s=3600.0, home=tmp_path).count == 2.0
+
+
+@pytest.mark.parametrize(("text_ms", "expected"), [(1.0, 192), (30.0, 192), (100.0, 60), (500.0, 32)])
+def test_a_pass_over_long_texts_is_over_fewer(text_ms, expected):
+    assert texts_of_a_pass(text_ms, seconds=6.0, fewest=32, most=192) == expected
+
+
+@pytest.mark.parametrize(
     ("asked", "measure", "expected"),
     [
-        ({}, "rmse", Budget(max_drop=0.041)),
+        ({}, "rmse", Budget(max_drop=0.041, error="rmse")),
         ({}, "pearson", Budget(max_drop=1.0)),
-        ({"max_drop": 2.0}, "rmse", Budget(max_drop=2.0)),
-        ({"min_speedup": 5.0}, "rmse", Budget(min_speedup=5.0)),
+        ({"max_drop": 2.0}, "rmse", Budget(max_drop=2.0, error="rmse")),
+        ({"min_speedup": 5.0}, "rmse", Budget(min_speedup=5.0, error="rmse")),
     ],
 )
 def test_of_an_error_a_twentieth_may_be_lost_where_nothing_is_said(asked, measure, expected):

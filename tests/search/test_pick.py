@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score
 from hf_albert_plus.eval.resampling import Sample
 from hf_albert_plus.search.finalists import finalists_of, nearest
 from hf_albert_plus.search.frontier import verdict
-from hf_albert_plus.search.pick import Judge, Measured, doubt_of
+from hf_albert_plus.search.pick import Judge, Loss, Measured, doubt_of, is_within, loss_text
 from hf_albert_plus.search.settings import Budget
 from hf_albert_plus.search.stage import _tell_of_few_rows
 from hf_albert_plus.search.tried import Tried
@@ -191,6 +191,51 @@ def test_luck_on_few_rows_is_not_credited():
     assert wrong <= 7
 
 
+def test_where_the_fastest_fail_on_other_rows_the_surest_is_picked():
+    """One answers all rows as its teacher does: a search that has it never ends with nothing, and is as sure of it as of itself."""
+    surest = 0
+    for seed in range(60):
+        random = numpy.random.default_rng(seed)
+        labels = random.integers(0, 2, size=250)
+        teacher = answers(labels, right=0.9, seed=3000 + seed)
+        many = [candidate("same", teacher, speedup=3)]
+        for k in range(8):
+            said = teacher.predicted[0].copy()
+            other = random.choice(250, size=random.integers(1, 4), replace=False)
+            said[other] = 1 - said[other]
+            many.append(candidate(str(k), Sample(said[None], labels), speedup=4 + k))
+        pick = Judge(TASK, teacher, seed=seed).choose(many, Budget(max_drop=0.5))
+        assert pick.name is not None
+        assert pick.expected_loss <= 0.5
+        surest += pick.is_surest
+    assert surest > 0
+
+
+def test_a_loss_of_just_what_is_allowed_is_within():
+    """Sums of the same scores differ in their last digits."""
+    assert is_within(Loss(0.8, 0.8000000000000114), Budget(max_drop=0.8))
+    assert not is_within(Loss(0.8, 0.8001), Budget(max_drop=0.8))
+
+
+@pytest.mark.parametrize(
+    ("measure", "lost", "expected"),
+    [
+        ("pearson", -0.04, "0.0"),
+        ("pearson", 1.26, "1.3"),
+        ("rmse", 0.0291, "0.0291"),
+        ("rmse", float("nan"), "undefined"),
+    ],
+)
+def test_what_is_lost_is_told_in_its_unit(measure, lost, expected):
+    assert loss_text(lost, get_task("stsb").measured_by(measure)) == expected
+
+
+def test_the_budget_of_an_error_is_told_in_its_unit():
+    assert Budget(max_drop=0.03, error="rmse").in_words() == "at most 0.03 of rmse lost"
+    assert Budget(max_drop=1.0).in_words() == "at most 1 point lost"
+    assert Budget(max_drop=2.0, min_speedup=3.0).in_words() == "at most 2 points lost, at least 3 times as fast"
+
+
 def test_what_seems_better_is_taken_to_be_as_good():
     """Its bound is what chance makes of it: that of a candidate whose answers differ as often and that is as good."""
     teacher = answers(LABELS, right=0.85, seed=1)
@@ -233,7 +278,8 @@ def test_what_comes_nearest_where_nothing_holds():
         worse.predicted[0, right] = 1 - LABELS[right]
         said[name] = candidate(name, worse, speedup=speedup, file_bytes=size * 1_000_000)
     budget = Budget(max_drop=2.2, max_bytes=10e6)
-    hunt = SimpleNamespace(budget=budget, tried=[Tried(name, name, 0.0, measured=each) for name, each in said.items()])
+    tried = [Tried(name, name, 0.0, measured=each) for name, each in said.items()]
+    hunt = SimpleNamespace(budget=budget, task=TASK, tried=tried)
     pick = Judge(TASK, teacher, seed=0).choose(list(said.values()), budget)
     assert pick.name is None
     assert [each.name for each in nearest(hunt, pick)] == ["sure", "likely"]

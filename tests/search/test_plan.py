@@ -98,7 +98,7 @@ class PlantedShop:
     def learn_exits(self, model, output):
         return self.made("distill", output, MADE, epochs=1.0, phases=["exits"])
 
-    def calibrate(self, exits, output, *, max_drop, scorer):
+    def calibrate(self, exits, output, *, max_drop, scorer, answered):
         return self.made("calibrate", output), (max_drop, (1,))
 
     def export(self, trained, output, *, to=None):
@@ -337,6 +337,23 @@ def test_another_budget_takes_up_what_has_only_begun_as_it_is(hunt):
     second = hunt(max_drop=2.0, exits=False, done=first.workshop.done, time_budget=TRAINED)
     assert waiting <= {each.name for each in second.finished}
     assert second.workshop.spent_s <= TRAINED
+
+
+def test_another_budget_takes_up_what_was_cut_from_what_had_only_begun(hunt, monkeypatch):
+    """The base learned the rest at the end of the first search: what was cut from it before is known all the same."""
+    monkeypatch.setattr(PlantedShop, "points", lambda shop, shape: 0.2 if relative_time(shape) > 0.13 else 5.0)
+    first = hunt(max_drop=0.9, exits=False)
+    taught = {name: shape.base for name, (shape, _) in first.workshop.taught.items() if not name.endswith("-begun")}
+    assert any(base and base.removesuffix("-begun") in taught for base in taught.values())
+    second = hunt(max_drop=1.0, exits=False, done=first.workshop.done)
+    assert set(taught) <= {each.name for each in second.finished}
+
+
+def test_exits_without_time_for_them_end_no_search(hunt, capsys, monkeypatch):
+    monkeypatch.setattr("hf_albert_plus.search.time_left.TimeLeft.exits_s", lambda time: 1e6)
+    found = hunt(max_drop=1.0, time_budget=3 * TRAINED)
+    assert "exits are not tried: there is no time for them" in capsys.readouterr().err
+    assert found.shapes()
 
 
 def test_what_has_begun_and_loses_too_much_is_no_candidate(hunt):

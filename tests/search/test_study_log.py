@@ -36,6 +36,21 @@ def test_proposals_are_found_again_in_their_order(tmp_path):
     assert len(trials(tmp_path)) == 4
 
 
+def test_what_another_budget_declined_or_proposed_is_not_followed(tmp_path):
+    """It may be all that is left of a search that found nothing new, and would end the next one at once."""
+    log = StudyLog(tmp_path, **GIVEN)
+    for _ in range(3):
+        log.propose()
+        log.decline("it was tried")
+    proposal = log.propose()
+    log.begin(Slimmed(2, 0.7), ms=proposal.ms)  # and killed
+
+    other = StudyLog(tmp_path, **{**GIVEN, "asked": "at most 3 points lost"})
+    assert other.earlier == []
+    assert [trial.state.name for trial in trials(tmp_path)] == ["PRUNED"] * 3 + ["FAIL"]
+    assert len(StudyLog(tmp_path, **GIVEN).earlier) == 4
+
+
 def test_a_search_that_was_killed(tmp_path):
     """A proposal in its midst is gone on with in its own trial; what the plan was about fails, and begins again."""
     log = StudyLog(tmp_path, **GIVEN)

@@ -1,9 +1,12 @@
 """How candidates learn, told by what a distillation is asked for."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from hf_albert_plus.compression.importance import Site
 from hf_albert_plus.configuration_albert_plus import DROPOUTS
 from hf_albert_plus.search import workshop
 from hf_albert_plus.search.passes import Passes
@@ -11,6 +14,60 @@ from hf_albert_plus.search.settings import CompressSettings
 from hf_albert_plus.search.shapes import Slimmed
 from hf_albert_plus.search.workshop import Workshop
 from hf_albert_plus.tasks.glue import get_task
+
+
+@pytest.fixture
+def shop(tmp_path):
+    whole, task = tmp_path / "whole", get_task("mrpc")
+    rows = SimpleNamespace(data=tmp_path / "rows", task=task)
+    settings = CompressSettings(jobs=2)
+    return Workshop(
+        tmp_path / "teacher", whole, whole, "data", task, rows, 6, 384, Passes(4.0, 4.0), tmp_path, settings, 1
+    )
+
+
+def test_what_the_teacher_was_ranked_by_is_read_by_the_next_process(shop, monkeypatch):
+    """And what is timed alone asks for no looks at the layers."""
+    given = []
+
+    def prune(model, *, output, settings, ranking, **named):
+        given.append((settings.depth, settings.examples, list(ranking.gone), dict(ranking.known)))
+        ranking.gone = [4, 2, 0]
+        ranking.known = {Site("attention", 0): torch.tensor([1.0, 2.0]), Site("ffn", 3, 1): torch.tensor([0.5])}
+        return SimpleNamespace(stage="prune", seconds=1.0)
+
+    monkeypatch.setattr(workshop, "prune", prune)
+    shop.cut_to_be_timed(Slimmed(2, 1.0))
+    shop.start(Slimmed(3, 0.5))
+    replace(shop, records=[]).start(Slimmed(4, 0.4))
+    timed, first, second = given
+    assert timed == (2, 32, [5, 4, 3, 2, 1, 0], {})
+    assert first == (3, 512, [], {})
+    assert second[:3] == (4, 512, [4, 2, 0])
+    assert {site: scores.tolist() for site, scores in second[3].items()} == {
+        Site("attention", 0): [1.0, 2.0],
+        Site("ffn", 3, 1): [0.5],
+    }
+
+
+def test_what_jobs_saved_is_kept_for_a_search_that_goes_on(shop, monkeypatch):
+    shapes = [Slimmed(4, 0.5), Slimmed(3, 0.7)]
+
+    def begin(shape):
+        record = SimpleNamespace(stage="distill", seconds=100.0, finished="9999", shape=shape.name)
+        if not any(each.shape == shape.name for each in shop.records):
+            shop.records.append(record)
+
+    monkeypatch.setattr(workshop, "run_side_by_side", lambda *given, **named: 120.0)
+    shop.ahead(begin, shapes)
+    assert shop.spent_s == pytest.approx(120.0)
+    # The same command again finds them done, in less than no time.
+    again = replace(
+        shop, records=[SimpleNamespace(**{**vars(each), "finished": "0000"}) for each in shop.records], saved_s=[]
+    )
+    monkeypatch.setattr(workshop, "run_side_by_side", lambda *given, **named: 0.1)
+    again.ahead(lambda shape: None, shapes[::-1])
+    assert again.spent_s == pytest.approx(120.0)
 
 
 @pytest.mark.parametrize(

@@ -70,57 +70,88 @@ def fit_threshold(
     folds: int,
     seed: int,
 ) -> Fit:
-    """Finds the threshold with which rows run least. What it may lose on the rows that it is found on is `max_drop`, or less where more
-    is lost on others: half of that, a quarter, nothing, and then something must be gained. Where none holds, no row leaves.
+    """Finds the threshold with which rows run least, of those that lose at most `max_drop` points: see `FoldedSearch.fit`."""
+    return FoldedSearch(logits_JBC, labels=labels, rule=rule, score=score, folds=folds, seed=seed).fit(max_drop)
+
+
+class FoldedSearch:
+    """Thresholds on all rows, and on those outside of each fold. What each of them does is measured once, however much may be lost.
+
+    Args:
+        logits_JBC: what every exit and the last layer say of the rows.
+        folds: parts of the rows, drawn by `seed`.
 
     Raises:
-        InvalidInput: fewer than two rows a fold, or no threshold that loses as little, not even the one that no row leaves by.
+        InvalidInput: fewer than two rows a fold.
     """
-    if len(labels) < 2 * folds:
-        raise InvalidInput(
-            f"--folds {folds} need at least {2 * folds} rows to find a threshold on, two a fold",
-            got=len(labels),
-            repair="use fewer --folds, or more rows",
-        )
-    parts = _draw_folds(len(labels), folds=folds, seed=seed)
-    everywhere = torch.arange(len(labels))
-    whole = _search(logits_JBC, everywhere, labels=labels, rule=rule, score=score)
-    of_others = []
-    with bar(total=1 + folds, description="thresholds of all rows and of the folds") as progress:
-        whole.best(max_drop)
-        progress.update()
-        for part in parts:
-            others = everywhere[~torch.isin(everywhere, part)]
-            of_others.append(_search(logits_JBC, others, labels=labels, rule=rule, score=score))
-            _best(of_others[-1], max_drop)
+
+    def __init__(
+        self,
+        logits_JBC: torch.Tensor,
+        *,
+        labels: Sequence[Any],
+        rule: SearchRule,
+        score: Score,
+        folds: int,
+        seed: int,
+    ):
+        if len(labels) < 2 * folds:
+            raise InvalidInput(
+                f"--folds {folds} need at least {2 * folds} rows to find a threshold on, two a fold",
+                got=len(labels),
+                repair="use fewer --folds, or more rows",
+            )
+        self.logits_JBC, self.labels, self.rule, self.score, self.seed = logits_JBC, list(labels), rule, score, seed
+        self.parts = _draw_folds(len(labels), folds=folds, seed=seed)
+        everywhere = torch.arange(len(labels))
+        self.whole = _search(logits_JBC, everywhere, labels=labels, rule=rule, score=score)
+        self.of_others = [
+            _search(logits_JBC, everywhere[~torch.isin(everywhere, part)], labels=labels, rule=rule, score=score)
+            for part in self.parts
+        ]
+
+    def fit(self, max_drop: float) -> Fit:
+        """Finds the threshold with which rows run least. What it may lose on the rows that it is found on is `max_drop`, or less where more
+        is lost on others: half of that, a quarter, nothing, and then something must be gained. Where none holds, no row leaves.
+
+        Raises:
+            InvalidInput: no threshold that loses as little, not even the one that no row leaves by.
+        """
+        with bar(total=1 + len(self.parts), description="thresholds of all rows and of the folds") as progress:
+            self.whole.best(max_drop)
             progress.update()
-    every_label = list(labels)
-    full, tried = score(logits_JBC[-1], every_label), []
-    chosen, allowance = whole.never(), None
-    said_BC, layers_B = _held_out(logits_JBC, parts, [each.never() for each in of_others], layers=rule.layers)
-    for share in _ALLOWANCES if max_drop else (1.0,):
-        allowed = share * max_drop
-        said, depths = _held_out(logits_JBC, parts, [_best(each, allowed) for each in of_others], layers=rule.layers)
-        drop, depth = full - score(said, every_label), float(depths.mean())
-        tried.append([allowed, round(drop, 4), round(depth, 4)])
-        best, leaves = _best(whole, allowed), depth < rule.layers[-1]
-        # Where no row leaves, nothing was learned of a threshold by which some do.
-        if drop <= max_drop + _ROUNDING and leaves and best.best.average_layers < rule.layers[-1]:
-            chosen, allowance, said_BC, layers_B = best, allowed, said, depths
-            break
-    points = score(said_BC, every_label)
-    cross_fitted = CrossFitted(
-        rows=len(labels),
-        folds=folds,
-        allowance=allowance,
-        tried=tried,
-        score=points,
-        full_score=full,
-        average_layers=round(float(layers_B.mean()), 4),
-        drop=round(full - points, 4),
-        drop_interval=_drop_interval(said_BC, logits_JBC[-1], every_label, score=score, seed=seed),
-    )
-    return Fit(chosen, cross_fitted)
+            for each in self.of_others:
+                _best(each, max_drop)
+                progress.update()
+        logits_JBC, parts, layers, score = self.logits_JBC, self.parts, self.rule.layers, self.score
+        full, tried = score(logits_JBC[-1], self.labels), []
+        chosen, allowance = self.whole.never(), None
+        said_BC, layers_B = _held_out(logits_JBC, parts, [each.never() for each in self.of_others], layers=layers)
+        for share in _ALLOWANCES if max_drop else (1.0,):
+            allowed = share * max_drop
+            said, depths = _held_out(
+                logits_JBC, parts, [_best(each, allowed) for each in self.of_others], layers=layers
+            )
+            drop, depth = full - score(said, self.labels), float(depths.mean())
+            tried.append([allowed, round(drop, 4), round(depth, 4)])
+            best, leaves = _best(self.whole, allowed), depth < layers[-1]
+            # Where no row leaves, nothing was learned of a threshold by which some do.
+            if drop <= max_drop + _ROUNDING and leaves and best.best.average_layers < layers[-1]:
+                chosen, allowance, said_BC, layers_B = best, allowed, said, depths
+                break
+        points = score(said_BC, self.labels)
+        cross_fitted = CrossFitted(
+            rows=len(self.labels),
+            folds=len(parts),
+            allowance=allowance,
+            tried=tried,
+            score=points,
+            full_score=full,
+            average_layers=round(float(layers_B.mean()), 4),
+            drop=round(full - points, 4),
+            drop_interval=_drop_interval(said_BC, logits_JBC[-1], self.labels, score=score, seed=self.seed),
+        )
+        return Fit(chosen, cross_fitted)
 
 
 def _draw_folds(count: int, *, folds: int, seed: int) -> list[torch.Tensor]:

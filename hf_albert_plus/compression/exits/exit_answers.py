@@ -12,6 +12,8 @@ from ...tasks.task import Task
 from ...training.collators import TextCollator
 from ...training.finetuning import task_rows
 from ..settings import CalibrateSettings
+from .cross_fitting import FoldedSearch, Score
+from .thresholds import SearchRule
 
 
 class Answers(NamedTuple):
@@ -24,9 +26,19 @@ class Answers(NamedTuple):
 
 @dataclass
 class AnswersOfExits:
-    """The answers of one classifier to the rows of one split, once they were asked for."""
+    """The answers of one classifier to the rows of one split, and the thresholds that were tried on them, once they were asked for."""
 
     known: Answers | None = None
+    searched: FoldedSearch | None = None
+
+    def search(self, rule: SearchRule, *, score: Score, settings: CalibrateSettings) -> FoldedSearch:
+        """What finds thresholds on the answers, which must be known."""
+        assert self.known is not None
+        if self.searched is None:
+            logits_JBC, labels, _ = self.known
+            folds, seed = settings.folds, settings.seed
+            self.searched = FoldedSearch(logits_JBC, labels=labels, rule=rule, score=score, folds=folds, seed=seed)
+        return self.searched
 
     def of(self, classifier: Any, model: Path, *, data: str, task: Task, settings: CalibrateSettings) -> Answers:
         """

@@ -21,7 +21,7 @@ from ...tasks.task import Task, check_answers_texts
 from ...tasks.task_file import write_task
 from ..settings import CalibrateSettings
 from .criteria import Criterion, taken_exits
-from .cross_fitting import CrossFitted, Score, fit_threshold
+from .cross_fitting import CrossFitted, Score
 from .exit_answers import AnswersOfExits
 from .prices import prices_of_exits
 from .thresholds import SearchRule
@@ -122,15 +122,8 @@ def calibrate_exits(
         logits_JBC, labels, length = asked.of(classifier, model, data=data, task=task, settings=settings)
         layers = [*config.exit_layers, config.num_hidden_layers]
         prices = prices_of_exits(config, length=length, flat=settings.exit_cost)
-        fit = fit_threshold(
-            logits_JBC,
-            labels=labels,
-            rule=SearchRule(layers, settings.criterion, prices, settings.keep_exits, label_thresholds_of(config)),
-            score=score,
-            max_drop=settings.max_drop,
-            folds=settings.folds,
-            seed=settings.seed,
-        )
+        rule = SearchRule(layers, settings.criterion, prices, settings.keep_exits, label_thresholds_of(config))
+        fit = asked.search(rule, score=score, settings=settings).fit(settings.max_drop)
         calibration = fit.calibration
         copy_model(model, directory)
         if len(calibration.kept) < len(config.exit_layers):
