@@ -158,8 +158,14 @@ def search(
         raise _stopped_too_soon() from None
     fitted = _fitted(shop, clock, rows=rows.count + texts, home=home)
     if settings.exits:
-        pace = {"rows": rows.count, "answer_ms": clock.torch_ms}
-        fitted = with_exits(fitted, epochs=task.epochs, **pace, budget_s=settings.time_budget, home=home)
+        fitted = with_exits(
+            fitted,
+            epochs=task.epochs,
+            rows=rows.count,
+            answer_ms=clock.torch_ms,
+            budget_s=settings.time_budget,
+            home=home,
+        )
     shop = replace(shop, passes=fitted)
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     budget = _budget(settings, score_of(teacher_scores, task.metrics[0]), task)
