@@ -194,7 +194,7 @@ def test_luck_on_few_rows_is_not_credited():
 def test_where_the_fastest_fail_on_other_rows_the_surest_is_picked():
     """One answers all rows as its teacher does: a search that has it never ends with nothing, and is as sure of it as of itself."""
     surest = 0
-    for seed in range(60):
+    for seed in range(12):
         random = numpy.random.default_rng(seed)
         labels = random.integers(0, 2, size=250)
         teacher = answers(labels, right=0.9, seed=3000 + seed)
