@@ -41,7 +41,7 @@ from .tried import TEACHER
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
 _TAUGHT = "taught"
-RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
+_RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 FIRST_SHARE = 0.25
 # A student that is smaller than its teacher, and learns what that says, has no more to learn than it can hold.
@@ -111,7 +111,7 @@ class Workshop:
         """What a shape is cut from, the teacher or a candidate that was finished, without what it leaves out."""
         directory = self.out / shape.name
         base, source = (Slimmed(self.depth, 1.0), self.whole) if shape.base is None else self.taught[shape.base]
-        ranking = self.out / RANKINGS / f"{shape.base or TEACHER}.safetensors"
+        ranking = self.out / _RANKINGS / f"{shape.base or TEACHER}.safetensors"
         source = self._cut(source, shape, base=base, output=directory / "cut", ranking=ranking)
         overrides: dict[str, Any] = {}
         if shape.embedding_size != base.embedding_size:
