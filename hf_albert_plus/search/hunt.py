@@ -4,6 +4,7 @@ At every speed shapes of several depths learn for a quarter of their passes; the
 halving, Jamieson and Talwalkar 2016, with one rung).
 """
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from ..records.progress import say
 from .clock import Clock
 from .descent import Descent, around, depths
 from .learning import Begun, Learning
+from .learning_again import FASTER, gained, misses, next_to_learn_again
 from .leaving_early import gain_on_teacher, is_worth_it, shape_leaves_early, teacher_leaves_early
 from .narrow_embeddings import embedding_that_fits, fits
 from .paces import Paces
@@ -38,8 +40,8 @@ _RANK = 16
 _IDLE = 6
 # Proposals in a row of what was tried or cannot be: there is nothing new.
 _DECLINED = 25
-# What counts as faster, beside what times differ by from one measuring to the next: of a speedup, and of the time that is proposed.
-_FASTER, _BELOW = 1.03, 0.9
+# Of the fastest time that holds, what is proposed at most.
+_BELOW = 0.9
 # How often a shape that came out slower or larger than is asked is followed by a smaller one, which is aimed a little below.
 _RETRIES, _AIMED = 4, 0.95
 
@@ -93,6 +95,7 @@ class Hunt(Learning):
             self._descend()
         else:
             self._try_what_is_asked()
+            self._learn_again(slowest_ms=math.inf)
         self._leave_early((self.of_holding() if self.budget.seeks_speed else self.shapes())[:2])
         self._follow_proposals()
 
@@ -148,11 +151,24 @@ class Hunt(Learning):
         # Exits may make a shape as fast as is asked that is not so by itself.
         useful = asked * (gain_on_teacher(self) if is_worth_it(self) else 1.0)
         descent = Descent(slowest=min(whole, asked / 0.6), fastest=_FASTEST * whole, useful=useful)
-        for measured in self.take_up():
-            descent.tell(self.clock.ms_of(measured.speedup), holds=self.holds(measured.name))
+        taken_up = self.take_up()
+        for measured in taken_up:
+            if self.holds(measured.name) or measured in misses(self):
+                descent.tell(self.clock.ms_of(measured.speedup), holds=self.holds(measured.name))
+        with self.without_cost():
+            self._leave_early(
+                [each for each in taken_up if self.workshop.has_exits(each.name) and self.holds(each.name)]
+            )
         if descent.held is None:
             # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
             self.depths = self.depths[:1]
+        self._go_down(descent)
+        while (ms := self._learn_again(slowest_ms=useful)) is not None:
+            descent.tell(ms, holds=True)
+            self._go_down(descent)
+
+    def _go_down(self, descent: Descent) -> None:
+        """Tries speed after speed until none is left that is worth it; what leads learns the rest of its passes then, if that waits."""
         while (ms := descent.next_ms) is not None and self._leaves_room_for_the_rest():
             name = self._try_speed(ms)
             holds = name is not None and self.holds(name)
@@ -162,6 +178,27 @@ class Hunt(Learning):
         waiting = self.waiting_leader()
         if waiting is not None:
             self.finish(waiting)
+
+    def _learn_again(self, *, slowest_ms: float) -> float | None:
+        """Has what came nearest learn once more, while there is time for that and it gains; the milliseconds a text of the first that holds then, as
+        they were aimed at. None where none does.
+
+        Args:
+            slowest_ms: milliseconds a text, beyond which a shape is of no use.
+        """
+        while (shape := next_to_learn_again(self, slowest_ms=slowest_ms)) is not None:
+            score = next(each.score for each in self.tried if each.name == shape.name)
+            has_time = self.time.left_s >= self.time.beginning_s() + self.time.finishing_s()
+            if not has_time or self._is_hopeless(score, gain=max):
+                return None
+            again, ms = shape.again(), self.begun[shape.name].ms
+            name = self._try_shapes([again], ms=ms)
+            if name is not None and self.holds(name):
+                self._leave_early([each for each in self.of_holding() if each.name == name])
+                return ms
+            if name is None or not gained(again, self):
+                return None
+        return None
 
     def _kept_s(self) -> float:
         """Seconds that are kept for the rest of a shape: of what leads, if that waits, else of the next, which may be measured before."""
@@ -200,14 +237,18 @@ class Hunt(Learning):
                     shape_leaves_early(self, measured.name)
 
     def _try_speed(self, ms: float) -> str | None:
-        """Compares shapes that are predicted to take `ms`, and finishes the best; its name, or None where there is none, or it could not be
-        made."""
+        """Compares shapes of several depths that are predicted to take `ms`, and finishes the best; its name, or None where there is none, or it
+        could not be made."""
         shapes = self._shapes_of(ms, self.depths)
         if not shapes:  # fewer layers may be as fast where these are not
             self.depths = self.all_depths
             shapes = self._shapes_of(ms, self.depths)
         if not shapes:
             return None
+        return self._try_shapes(shapes, ms=ms)
+
+    def _try_shapes(self, shapes: list[Slimmed], *, ms: float) -> str | None:
+        """Has shapes that are predicted to take `ms` learn for their first passes, as many as there is time for, and finishes the best."""
         self.time.afford(self.time.beginning_s())
         shapes = shapes[: self._most_begun()]
         self.workshop.ahead(self.workshop.begin, shapes)
@@ -325,7 +366,7 @@ class Hunt(Learning):
         still would lose more."""
         holding = self.of_holding()
         fastest_held = holding[0].speedup if holding else 0.0
-        failed = [each.speedup for each in self.shapes() if not self.holds(each.name) and each.speedup > fastest_held]
+        failed = [each.speedup for each in misses(self) if each.speedup > fastest_held]
         return self.clock.ms_of(min(failed)) if failed and self.budget.seeks_speed else 0.0
 
     def _is_better_than(self, before: float | None) -> bool:
@@ -333,7 +374,7 @@ class Hunt(Learning):
         best = self.best()
         if best is None or before is None:
             return best != before
-        return best > (_FASTER * before if self.budget.seeks_speed else before)
+        return best > (FASTER * before if self.budget.seeks_speed else before)
 
     def _is_hopeless(self, score: float | None, *, gain: Callable[[list[float]], float]) -> bool:
         """Whether a shape would lose too much even with what others gained after their first passes."""

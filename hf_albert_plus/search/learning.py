@@ -65,18 +65,26 @@ class Learning(Ledger):
     def take_up(self) -> list[Measured]:
         """Shapes that a search for another budget taught in this folder: they cost no time of this one's."""
         shop = self.workshop
-        began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(shop.records)
         for shape in self.log.of_others:
             if shape.base is None or shape.base in shop.taught:
-                begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
-                if begun is not None:
-                    # What leads may have been a base after its first passes, before it learned the rest.
-                    shop.taught.setdefault(f"{shape.name}{BEGUN}", (shape, shop.begin(shape)))
-                    (self._learn_all if shop.was_taught(shape) else self._measure_begun)(begun)
-                shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
-                before = len(shop.records)
+                with self.without_cost():
+                    begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
+                    if begun is not None:
+                        # What leads may have been a base after its first passes, before it learned the rest.
+                        shop.taught.setdefault(f"{shape.name}{BEGUN}", (shape, shop.begin(shape)))
+                        (self._learn_all if shop.was_taught(shape) else self._measure_begun)(begun)
         names = {f"{shape.name}{ending}" for shape in self.log.of_others for ending in ("", BEGUN)}
         return [each for each in self.finished if each.name in names]
+
+    @contextmanager
+    def without_cost(self) -> Iterator[None]:
+        """What was made before and is found done inside of this context takes no time of this search."""
+        shop = self.workshop
+        began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(shop.records)
+        try:
+            yield
+        finally:
+            shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
 
     def begin(self, shape: Slimmed, *, ms: float) -> Begun | None:
         """A shape after its first passes, if there is time for them; None where it cannot be made."""
@@ -159,7 +167,8 @@ class Learning(Ledger):
         shape = begun.shape
         with self._or_left(shape.name, shape.in_words(), logged=shape):
             tried = self._measure(shape.name, shape.in_words(), self.workshop.finish(shape), shape=shape)
-            self.gains.append(self.worth(tried.score) - self.worth(begun.score))
+            if shape.rounds == 1:
+                self.gains.append(self.worth(tried.score) - self.worth(begun.score))
             assert tried.measured is not None
             lost, worth = self.losses[tried.name].points, self.worth(tried.score)
             self.log.finish(shape, score=worth, speedup=tried.measured.speedup, lost=lost)

@@ -56,9 +56,10 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
     Args:
         left: points that they may lose; None where the budget has no such limit, and the least is tried alone.
     """
-    ledger.time.afford(ledger.time.exits_s())
+    if not ledger.workshop.has_exits(name):
+        ledger.time.afford(ledger.time.exits_s())
     try:
-        exits = ledger.workshop.learn_exits(model, ledger.workshop.out / name / "exits")
+        exits = ledger.workshop.learn_exits(model, name)
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return

@@ -6,7 +6,7 @@ thirds of the heads beside half of the columns, which is the share to the power 
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _HEADS_FOLLOW = 0.6
@@ -24,6 +24,7 @@ class Slimmed:
         embedding_size: E of the narrower embeddings; None where they stay as they are.
         base: name of the finished candidate that it is cut from; None where it is cut from the teacher.
         rank: of the differences between layers that all share one block; None where each has its own.
+        rounds: how often it has learned what it is given; beyond the first it is its base as a whole, which learns again.
     """
 
     layers: int
@@ -31,6 +32,7 @@ class Slimmed:
     embedding_size: int | None = None
     base: str | None = None
     rank: int | None = None
+    rounds: int = 1
 
     @property
     def heads(self) -> float:
@@ -42,7 +44,16 @@ class Slimmed:
         embeddings = "" if self.embedding_size is None else f"-e{self.embedding_size}"
         base = "" if self.base is None else f"-{hashlib.sha256(self.base.encode()).hexdigest()[:4]}"
         shared = "" if self.rank is None else f"-shared{self.rank}"
-        return f"layers{self.layers}-width{100 * self.width:.0f}{embeddings}{shared}{base}"
+        again = "" if self.rounds == 1 else f"-again{self.rounds}"
+        return f"layers{self.layers}-width{100 * self.width:.0f}{embeddings}{shared}{base}{again}"
+
+    def again(self) -> "Slimmed":
+        """The same, which learns once more."""
+        return replace(self, base=self.name, rounds=self.rounds + 1)
+
+    def is_as(self, other: "Slimmed") -> bool:
+        """Whether another shape has the same parts, however long it learned and whatever it was cut from."""
+        return replace(self, base=None, rounds=1) == replace(other, base=None, rounds=1)
 
     def can_be_cut_from(self, other: "Slimmed") -> bool:
         """Whether another shape has all that this one has, and something more."""
@@ -57,7 +68,8 @@ class Slimmed:
         )
         embeddings = "" if self.embedding_size is None else f", E = {self.embedding_size}"
         shared = "" if self.rank is None else f", one block with differences of rank {self.rank}"
-        return f"{self.layers} layers{width}{shared}{embeddings}"
+        again = {1: "", 2: ", learned again"}.get(self.rounds, f", learned again {self.rounds - 1} times")
+        return f"{self.layers} layers{width}{shared}{embeddings}{again}"
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from .side_by_side import run_side_by_side
 from .tried import TEACHER
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
-_TAUGHT = "taught"
+_TAUGHT, _EXITS = "taught", "exits"
 _RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 FIRST_SHARE = 0.25
@@ -116,7 +116,7 @@ class Workshop:
         overrides: dict[str, Any] = {}
         if shape.embedding_size != base.embedding_size:
             overrides["embedding_size"] = shape.embedding_size
-        if shape.rank is not None:
+        if shape.rank != base.rank:
             overrides |= {"attention_sharing": "all", "ffn_sharing": "all", "layer_rank": shape.rank}
         if not overrides:
             return source
@@ -205,6 +205,10 @@ class Workshop:
         """Whether a shape learned all that it is given, in whichever run."""
         return (self.out / shape.name / _TAUGHT).is_dir()
 
+    def has_exits(self, name: str) -> bool:
+        """Whether a candidate was given exits, in whichever run."""
+        return (self.out / name / _EXITS).is_dir()
+
     def check_student(self, student: str) -> None:
         """
         Raises:
@@ -250,8 +254,8 @@ class Workshop:
             "settings": training,
         }
 
-    def learn_exits(self, taught: Path, output: Path) -> Path:
-        """Exits on a candidate that was finished, which stays as it is."""
+    def learn_exits(self, taught: Path, name: str) -> Path:
+        """Exits on the candidate of a name, which was finished and stays as it is."""
         method = DistilSettings(
             method="fastbert",
             phases="exits",
@@ -259,7 +263,7 @@ class Workshop:
             epochs=self.passes.exits,
             learning_rate=_EXITS_RATE,
         )
-        return self._distil(method, output)
+        return self._distil(method, self.out / name / _EXITS)
 
     def calibrate(
         self,
