@@ -3,6 +3,8 @@
 import numpy
 
 LEVEL = 95
+# Points that two sums of the same scores may differ by.
+ROUNDING = 1e-9
 
 
 def percentile_interval(values: numpy.ndarray, *, decimals: int | None = 3) -> list[float] | None:

@@ -80,8 +80,10 @@ def _finish(table: Any, out: Path, *, tasks: Sequence[str], as_json: bool, title
         return
     if table is None:
         return
+    from .pipeline import model_directory
+
     print_table(table, title=title)
     for name in ("report.md", "report.html", "report.csv", "report.json"):
         typer.echo(str(out / "report" / name))
     for name in tasks:
-        typer.echo(f"to serve it: albert-plus serve {out / 'models' / f'student-{name}'}:onnx-int8")
+        typer.echo(f"to serve it: albert-plus serve {model_directory(out, 'student', name)}:onnx-int8")

@@ -165,6 +165,11 @@ def stage_index(name: str | None) -> int:
     return STAGES.index(name)
 
 
+def model_directory(out: Path, role: str, task: str) -> Path:
+    """Where a run has the exports of its teacher or student for a task."""
+    return out / "models" / f"{role}-{task}"
+
+
 @dataclass(frozen=True)
 class _Run:
     """One run: where it reads and writes, and its stages.
@@ -188,7 +193,7 @@ class _Run:
         return self.out / "trained" / f"{role}-{task.name}"
 
     def model(self, role: str, task: Task) -> Path:
-        return self.out / "models" / f"{role}-{task.name}"
+        return model_directory(self.out, role, task.name)
 
     def row(self, role: str, task: Task) -> str:
         """The name of a model's rows. What searches found for several tasks has a shape of its own on each."""

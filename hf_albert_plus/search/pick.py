@@ -16,14 +16,13 @@ from hf_albert_plus.eval.resampling import Sample, drawn_differences
 from hf_albert_plus.eval.scored_rows import sample
 from hf_albert_plus.tasks.task import Task
 
+from ..bootstrap import ROUNDING
 from .settings import Budget
 
 CONFIDENCE = 0.9
 # Tried one after the other until the choice holds on rows that it was not made on.
 _STRICTER = (0.9, 0.95, 0.98, 0.995)
 _FOLDS = 5
-# Points that two sums of the same scores may differ by.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ class Judge:
             if chosen is None:
                 continue
             expected = self._expected_loss(rule) if self.folds else losses[chosen.name].points
-            if budget.max_drop is None or expected <= budget.max_drop + _ROUNDING:
+            if budget.max_drop is None or expected <= budget.max_drop + ROUNDING:
                 known = round(expected, 4) if math.isfinite(expected) else None
                 return Pick(chosen.name, confidence, known, losses, is_surest=rule is surest)
         return Pick(None, CONFIDENCE, None, losses)
@@ -191,7 +190,7 @@ def loss_text(lost: float, task: Task, *, decimals: int = 1) -> str:
 
 def is_within(loss: Loss, budget: Budget) -> bool:
     """Whether a loss is, with its confidence, no more than a budget allows; never where that has no such limit."""
-    return loss.at_most is not None and budget.max_drop is not None and loss.at_most <= budget.max_drop + _ROUNDING
+    return loss.at_most is not None and budget.max_drop is not None and loss.at_most <= budget.max_drop + ROUNDING
 
 
 def affords(candidate: Measured, budget: Budget) -> bool:

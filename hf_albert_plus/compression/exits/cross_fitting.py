@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import torch
 
-from ...bootstrap import percentile_interval
+from ...bootstrap import ROUNDING, percentile_interval
 from ...errors import InvalidInput
 from ...records.progress import bar
 from .criteria import taken_exits
@@ -20,8 +20,6 @@ Score = Callable[[torch.Tensor, list[Any]], float]
 # less on them than on others.
 _ALLOWANCES = (1.0, 0.5, 0.25, 0.0, -0.5, -1.0)
 _DRAWS = 500
-# Points that two sums of the same scores may differ by.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class FoldedSearch:
             tried.append([allowed, round(drop, 4), round(depth, 4)])
             best, leaves = _best(self.whole, allowed), depth < layers[-1]
             # Where no row leaves, nothing was learned of a threshold by which some do.
-            if drop <= max_drop + _ROUNDING and leaves and best.best.average_layers < layers[-1]:
+            if drop <= max_drop + ROUNDING and leaves and best.best.average_layers < layers[-1]:
                 chosen, allowance, said_BC, layers_B = best, allowed, said, depths
                 break
         points = score(said_BC, self.labels)

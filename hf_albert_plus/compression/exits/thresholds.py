@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 
+from ...bootstrap import ROUNDING
 from ...errors import InvalidInput
 from ..settings import Kind
 from .criteria import Criterion, confidence, least_sure, never_leaves, normalised_entropy, taken_exits
 
 # Thresholds that are tried, at evenly spread shares of what the rows say.
 _TRIED = 200
-# Points that two sums of the same scores may differ by.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class ThresholdSearch:
         Raises:
             InvalidInput: no threshold loses as little.
         """
-        least = self.full_score - max_drop - _ROUNDING
+        least = self.full_score - max_drop - ROUNDING
 
         def rank(trial: ThresholdTrial) -> tuple[bool, float, float]:
             """Lower is better: those that hold by what they cost, the others by what they lose."""
@@ -111,7 +110,7 @@ class ThresholdSearch:
             fewer = [of(tuple(exit_ for exit_ in result.kept if exit_ != dropped)) for dropped in result.kept]
             offer = min(fewer, key=lambda each: rank(each.best))
             fails, value, _ = rank(result.best)
-            if rank(offer.best) > (fails, value + _ROUNDING, 0.0):
+            if rank(offer.best) > (fails, value + ROUNDING, 0.0):
                 break
             result = offer
         if result.best.score < least:
