@@ -1,5 +1,6 @@
 """Candidates whose texts leave early: exits on what has learned, at thresholds that lose little."""
 
+from functools import partial
 from pathlib import Path
 
 from hf_albert_plus.eval.scoring import logits_scorer_for
@@ -51,7 +52,8 @@ def shape_leaves_early(ledger: Ledger, name: str) -> None:
 
 
 def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | None) -> None:
-    """Teaches exits on a candidate, and tries thresholds: those that may lose most, which are the fastest, first, until one holds.
+    """Teaches exits on a candidate, and tries thresholds: those that may lose most, which are the fastest, first, until one holds; then one between
+    it and the last that did not.
 
     Args:
         left: points that they may lose; None where the budget has no such limit, and the least is tried alone.
@@ -63,14 +65,15 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return
-    found: list[Threshold] = []
-    answered = AnswersOfExits()
+    leave = partial(_leave, ledger, exits, name=name, words=words, model=model, found=[], answered=AnswersOfExits())
+    too_much: float | None = None
     for max_drop in exit_drops(left, least=_least(ledger)):
-        kept = _leave(
-            ledger, exits, name=name, words=words, max_drop=max_drop, model=model, found=found, answered=answered
-        )
+        kept = leave(max_drop=max_drop)
         if kept is not None and ledger.holds(kept.name):
+            if too_much is not None:
+                leave(max_drop=_rounded(ledger, (max_drop + too_much) / 2))
             return
+        too_much = max_drop
 
 
 def _leave(

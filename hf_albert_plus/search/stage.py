@@ -156,17 +156,7 @@ def search(
             clock = Clock.of(shop, config)
     except KeyboardInterrupt:
         raise _stopped_too_soon() from None
-    fitted = _fitted(shop, clock, rows=rows.count + texts, home=home)
-    if settings.exits:
-        fitted = with_exits(
-            fitted,
-            epochs=task.epochs,
-            rows=rows.count,
-            answer_ms=clock.torch_ms,
-            budget_s=settings.time_budget,
-            home=home,
-        )
-    shop = replace(shop, passes=fitted)
+    shop = replace(shop, passes=_fitted(shop, clock, texts=texts, home=home))
     teacher_scores = shop.score(Target(TEACHER, trained, "torch"), out / "teacher-scores")
     budget = _budget(settings, score_of(teacher_scores, task.metrics[0]), task)
     _tell_of_few_rows(len(answers_of(teacher_scores, task).labels), task=task, budget=budget)
@@ -186,16 +176,19 @@ def _stopped_too_soon() -> InvalidInput:
     )
 
 
-def _fitted(shop: Workshop, clock: Clock, *, rows: int, home: Path) -> Passes:
-    """How long candidates learn; as long as they are told to, where they are.
+def _fitted(shop: Workshop, clock: Clock, *, texts: int, home: Path) -> Passes:
+    """How long candidates and their exits learn; candidates as long as they are told to, where they are.
 
     Args:
-        rows: that a pass goes over.
+        texts: that candidates learn from beside the rows.
     """
-    pace: dict[str, Any] = {"rows": rows, "answer_ms": clock.torch_ms}
-    if shop.settings.epochs is not None:
-        return replace(shop.passes, seconds=seconds_of_a_pass(**pace))
-    return fit_passes(shop.passes.whole, **pace, budget_s=shop.settings.time_budget, home=home)
+    settings, count = shop.settings, shop.rows.count
+    room: dict[str, Any] = {"answer_ms": clock.torch_ms, "budget_s": settings.time_budget, "home": home}
+    if settings.epochs is None:
+        fitted = fit_passes(shop.passes.whole, rows=count + texts, **room)
+    else:
+        fitted = replace(shop.passes, seconds=seconds_of_a_pass(rows=count + texts, answer_ms=clock.torch_ms))
+    return with_exits(fitted, epochs=shop.task.epochs, rows=count, **room) if settings.exits else fitted
 
 
 def _budget(settings: CompressSettings, score: float | None, task: Task) -> Budget:

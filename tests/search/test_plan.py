@@ -52,6 +52,19 @@ def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
     assert tried[0] == f"{shape.name}-exits-1"
 
 
+def test_between_a_threshold_that_loses_too_much_and_one_that_holds_another_is_tried(hunt):
+    """A planted threshold loses 0.8 of what it may: of the three points that the whole teacher may lose all hold, and of the 1.2 that its first
+    shape may lose here, beside 1.8 of its own, none but the last."""
+    first = hunt(max_drop=3.0, exits_gain=1.0, first=LATE)
+    (shape, _) = next(iter(first.workshop.taught.values()))
+    found = hunt(max_drop=3.0, lost={shape.name: 1.8}, first=LATE)
+    of_shape = [each.name.partition("-exits")[2] for each in found.tried if each.name.startswith(f"{shape.name}-exits")]
+    held = [found.holds(f"{shape.name}-exits{ending}") for ending in of_shape]
+    assert (of_shape, held) == (["-1.2", "-0.6", "-0.9"], [False, True, True])
+    of_teacher = [each.name for each in found.tried if each.name.startswith("teacher-exits")]
+    assert of_teacher == ["teacher-exits-3"]
+
+
 def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
     """The first shape holds after its first passes, and there is no time for the others: it is a candidate as it is."""
     given = {"max_drop": 3.0, "exits": False}
