@@ -20,12 +20,13 @@ from .descent import Descent, around, depths
 from .learning import Begun, Learning
 from .learning_again import FASTER, gained, misses, next_to_learn_again
 from .leaving_early import gain_on_teacher, is_worth_it, shape_leaves_early, teacher_leaves_early
-from .narrow_embeddings import embedding_that_fits, fits
+from .narrow_embeddings import embedding_that_fits
 from .paces import Paces
 from .pick import Measured, affords, score_of, share_of_asked
 from .setbacks import SETBACKS
 from .shapes import Slimmed, can_share, shape_of_time
 from .study_log import StudyLog, TriedProposal
+from .taken_up import first_seen
 from .time_left import OutOfTime
 from .tried import BEGUN, TEACHER, TRIMMED, Tried
 from .workshop import RUNTIME
@@ -96,7 +97,8 @@ class Hunt(Learning):
         else:
             self._try_what_is_asked()
             self._learn_again(slowest_ms=math.inf)
-        self._leave_early((self.of_holding() if self.budget.seeks_speed else self.shapes())[:2])
+        best_first = sorted(self.shapes(), key=lambda each: self.losses[each.name].rank)
+        self._leave_early((self.of_holding() if self.budget.seeks_speed else best_first)[:2])
         self._follow_proposals()
 
     def keep(self, name: str, words: str, directory: Path, runtime: str, *, paces: Paces | None) -> Tried:
@@ -155,17 +157,26 @@ class Hunt(Learning):
         for measured in taken_up:
             if self.holds(measured.name) or measured in misses(self):
                 descent.tell(self.clock.ms_of(measured.speedup), holds=self.holds(measured.name))
-        with self.without_cost():
-            self._leave_early(
-                [each for each in taken_up if self.workshop.has_exits(each.name) and self.holds(each.name)]
-            )
+        self._take_up_exits([each for each in taken_up if self.holds(each.name)])
         if descent.held is None:
             # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
             self.depths = self.depths[:1]
         self._go_down(descent)
         while (ms := self._learn_again(slowest_ms=useful)) is not None:
             descent.tell(ms, holds=True)
+            for each in misses(self):
+                descent.tell(self.clock.ms_of(each.speedup), holds=False)
             self._go_down(descent)
+
+    def _take_up_exits(self, shapes: list[Measured]) -> None:
+        """Those that searches for other budgets taught, the fastest shapes first: what they took to learn costs nothing of this one's time."""
+        for each in sorted(shapes, key=lambda each: -each.speedup):
+            seen = first_seen(each.name, self.workshop, asked=self.log.asked)
+            if seen.exits:
+                with self.without_cost(before=seen.at):
+                    self.workshop.learn_exits(self.workshop.taught[each.name][1], each.name)
+                with self.without_cost(before=seen.at):
+                    self._leave_early([each])
 
     def _go_down(self, descent: Descent) -> None:
         """Tries speed after speed until none is left that is worth it; what leads learns the rest of its passes then, if that waits."""
@@ -258,7 +269,7 @@ class Hunt(Learning):
         best = begun[0] if len(begun) == 1 else min(begun, key=self.divergence)
         self.depths = self.all_depths if len(self.depths) == 1 else around(best.shape.layers, self.all_depths)
         for each in begun:
-            if each is not best and self.workshop.was_taught(each.shape):
+            if each is not best and self.workshop.was_taught(each.shape.name):
                 self.finish(each)  # by a run with less time, which did not compare it with as many
             elif each is not best:
                 self.leave(each, why=f"{best.shape.in_words()} came nearer to the teacher as fast")
@@ -294,13 +305,8 @@ class Hunt(Learning):
             for layers in depths
             if (shape := shape_of_time(layers, time=ms, predicted=self.clock.predicted_ms)) is not None
         ]
-        most = self.budget.max_bytes
         shapes += self._shared(ms)
-        return [
-            shape
-            for shape in shapes
-            if most is None or fits(shape, self.config, max_bytes=most, width=shape.embedding_size)
-        ]
+        return [shape for shape in shapes if self.has_room_for(shape)]
 
     def _shared(self, ms: float) -> list[Slimmed]:
         """Where the file must be small, also as many whole layers as are so fast, all of which share one block but for differences of low

@@ -4,7 +4,6 @@ the rest waits where a shape holds already. What cannot be made or exported is n
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 
 from hf_albert_plus.eval.resampling import Sample
@@ -12,10 +11,12 @@ from hf_albert_plus.eval.targets import Target
 
 from ..records.progress import say
 from .ledger import Ledger
+from .narrow_embeddings import fits
 from .pick import Measured, answers_of, is_within, score_of
 from .setbacks import SETBACKS
 from .shapes import Slimmed
 from .study_log import StudyLog
+from .taken_up import first_seen
 from .tried import BEGUN, Tried, name_of_student
 from .workshop import RUNTIME
 
@@ -66,25 +67,32 @@ class Learning(Ledger):
         """Shapes that a search for another budget taught in this folder: they cost no time of this one's."""
         shop = self.workshop
         for shape in self.log.of_others:
-            if shape.base is None or shape.base in shop.taught:
-                with self.without_cost():
+            seen = first_seen(shape.name, shop, asked=self.log.asked)
+            is_known = seen.taught or shape.name not in self.log.left
+            if is_known and shape.base in (None, *shop.taught) and self.has_room_for(shape):
+                with self.without_cost(before=seen.at):
                     begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
                     if begun is not None:
                         # What leads may have been a base after its first passes, before it learned the rest.
                         shop.taught.setdefault(f"{shape.name}{BEGUN}", (shape, shop.begin(shape)))
-                        (self._learn_all if shop.was_taught(shape) else self._measure_begun)(begun)
+                        (self._learn_all if seen.taught else self._measure_begun)(begun)
         names = {f"{shape.name}{ending}" for shape in self.log.of_others for ending in ("", BEGUN)}
         return [each for each in self.finished if each.name in names]
 
     @contextmanager
-    def without_cost(self) -> Iterator[None]:
-        """What was made before and is found done inside of this context takes no time of this search."""
+    def without_cost(self, *, before: str) -> Iterator[None]:
+        """What is found done inside of this context, and was made before a time, takes none of this search's."""
         shop = self.workshop
-        began, before = datetime.now(timezone.utc).isoformat(timespec="seconds"), len(shop.records)
+        known = len(shop.records)
         try:
             yield
         finally:
-            shop.saved_s.append(sum(record.seconds for record in shop.records[before:] if record.finished < began))
+            shop.saved_s.append(sum(record.seconds for record in shop.records[known:] if record.finished < before))
+
+    def has_room_for(self, shape: Slimmed) -> bool:
+        """Whether the file of a shape is as small as is asked."""
+        most = self.budget.max_bytes
+        return most is None or fits(shape, self.config, max_bytes=most, width=shape.embedding_size)
 
     def begin(self, shape: Slimmed, *, ms: float) -> Begun | None:
         """A shape after its first passes, if there is time for them; None where it cannot be made."""
@@ -128,7 +136,7 @@ class Learning(Ledger):
         if leader is None or not leader.name.endswith(BEGUN):
             return None
         shape, _ = self.workshop.taught[leader.name]
-        return None if shape.name in self.losses else self.begun[shape.name]
+        return None if shape.name in self.names() else self.begun[shape.name]
 
     def measure_begun(self) -> None:
         """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:

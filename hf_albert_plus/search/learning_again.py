@@ -18,12 +18,15 @@ def next_to_learn_again(learning: Learning, *, slowest_ms: float) -> Slimmed | N
     Args:
         slowest_ms: milliseconds a text, beyond which a shape is of no use.
     """
+    most = learning.budget.max_bytes
     if learning.budget.seeks_speed:
         fastest = next((each.speedup for each in learning.of_holding()), 0.0)
         wanted = [
             each
             for each in misses(learning)
-            if each.speedup > FASTER * fastest and learning.clock.ms_of(each.speedup) <= slowest_ms
+            if each.speedup > FASTER * fastest
+            and (most is None or each.file_bytes <= most)
+            and (affords(each, learning.budget) or learning.clock.ms_of(each.speedup) <= slowest_ms)
         ]
     else:
         leader = learning.leader()

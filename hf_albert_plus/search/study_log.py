@@ -43,7 +43,8 @@ class StudyLog:
 
     Attributes:
         earlier: what was proposed before, for this budget.
-        of_others: shapes that searches for other budgets taught, in their order.
+        of_others: shapes that searches for other budgets tried, in their order.
+        left: the names of those that were not gone on with, as far as these knew; one that went on with more time may have.
     """
 
     def __init__(self, folder: Path, *, layers: int, slowest: float, fastest: float, seed: int, asked: str):
@@ -62,6 +63,7 @@ class StudyLog:
         self.proposed: Any = None
         self.earlier: list[TriedProposal] = []
         self.of_others: list[Slimmed] = []
+        self.left: set[str] = set()
         self._fail_waiting()
         for trial in self.study.get_trials(deepcopy=False):
             self._take_up(trial)
@@ -81,12 +83,15 @@ class StudyLog:
         """Notes what was proposed before, and goes on with a proposal in whose midst a search was killed. What else was in its midst is of the
         search's own plan, which begins it again."""
         said = trial.user_attrs
+        states = self.optuna.trial.TrialState
         is_mine = said.get("asked", self.asked) == self.asked
         is_proposal = is_mine and ("proposed" in said or ("why" in said and "name" not in said))
         if not trial.state.is_finished() and not is_proposal:
-            self.study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)
-        elif trial.state == self.optuna.trial.TrialState.COMPLETE and not is_mine:
+            self.study.tell(trial.number, state=states.FAIL)
+        elif trial.state in (states.COMPLETE, states.PRUNED) and not is_mine and "slimmed" in said:
             self.of_others.append(Slimmed(**said["slimmed"]))
+            if trial.state == states.PRUNED:
+                self.left.add(said["name"])
         elif is_proposal:
             shape = Slimmed(**said["proposed"]) if "proposed" in said else None
             self.earlier.append(TriedProposal(shape, trial.params["ms"]))

@@ -201,9 +201,9 @@ class Workshop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
-    def was_taught(self, shape: Slimmed) -> bool:
+    def was_taught(self, name: str) -> bool:
         """Whether a shape learned all that it is given, in whichever run."""
-        return (self.out / shape.name / _TAUGHT).is_dir()
+        return (self.out / name / _TAUGHT).is_dir()
 
     def has_exits(self, name: str) -> bool:
         """Whether a candidate was given exits, in whichever run."""

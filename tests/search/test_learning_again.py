@@ -90,3 +90,40 @@ def test_without_a_limit_of_what_is_lost_the_leader_learns_again_while_it_gains(
     assert max(rounds(more).values()) > 2
     lost = {each.name: more.losses[each.name].rank for each in more.finished}
     assert lost[more.leader().name] < min(lost[name] for name, count in rounds(more).items() if count == 1)
+
+
+def test_exits_that_another_budget_made_cost_nothing_while_they_are_taken_up(hunt, monkeypatch):
+    """Long ones do not end the search before it has begun."""
+    first = hunt(max_drop=1.0)
+    for directory, record in first.workshop.done.items():
+        if directory.name == "exits":
+            record.seconds = 1e6
+    second = hunt(max_drop=1.2, done=first.workshop.done, time_budget=1.2e6)
+    shapes = {each.name for each in second.tried if "-exits" in each.name and each.name.startswith("layers")}
+    assert shapes
+    assert second.workshop.spent_s < 1.1e6
+
+
+def test_a_search_that_took_something_up_makes_the_same_when_it_goes_on(hunt):
+    """What it was cut from had learned its first passes alone when it was taken up, and all of them in the end."""
+    done = hunt(max_drop=3.0, exits=False).workshop.done
+    once = hunt(max_drop=0.85, exits=False, done=done)
+    made = set(done)
+    again = hunt(max_drop=0.85, exits=False, done=done)
+    assert [each.name for each in again.tried] == [each.name for each in once.tried]
+    assert set(done) == made
+
+
+def test_what_is_a_little_slower_than_it_was_aimed_at_learns_again_if_it_is_as_fast_as_asked(hunt):
+    found = hunt(max_drop=0.6, min_speedup=50.0, exits=False, again=0.25)
+    assert max(rounds(found).values()) > 1
+
+
+def test_a_smaller_file_takes_up_nothing_that_is_too_large(hunt):
+    first = hunt(max_drop=3.0, max_size=12e6, exits=False)
+    alone = max(each.file_bytes for each in first.finished if each.name.startswith("layers"))
+    second = hunt(max_drop=3.0, max_size=4e6, exits=False, done=first.workshop.done)
+    sizes = [each.file_bytes for each in second.finished if each.name.startswith("layers")]
+    assert alone > 4e6
+    assert sizes
+    assert max(sizes) <= 4e6

@@ -158,7 +158,7 @@ def test_the_rest_waits_where_a_shape_holds_after_its_first_passes(hunt, monkeyp
     held = [name for name in names if name.endswith("-begun")]
     assert len(held) > 1
     pick = picked(found)
-    assert found.workshop.was_taught(found.workshop.taught[pick][0])
+    assert found.workshop.was_taught(pick)
     assert f"{pick}-begun" in found.workshop.taught
     assert f"{pick}-begun" not in names
     speeds = {each.name: each.speedup for each in found.finished}

@@ -84,8 +84,8 @@ class PlantedShop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
-    def was_taught(self, shape):
-        return self.out / shape.name / "taught" in self.done
+    def was_taught(self, name):
+        return self.out / name / "taught" in self.done
 
     def teach(self, name, student):
         self.shapes[name] = Slimmed(2, 0.5)
