@@ -111,7 +111,7 @@ COMPRESSION: tuple[Fault, ...] = (
     Fault(
         "drop-ignored",
         "A threshold may lose as much as it likes.",
-        "least = self.full_score - max_drop - _ROUNDING",
+        "least = self.full_score - max_drop - ROUNDING",
         'least = -float("inf")',
         ("test_calibration_finds_what_a_search_over_everything_does",),
     ),
