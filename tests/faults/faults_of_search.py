@@ -91,25 +91,11 @@ SEARCH: tuple[Fault, ...] = (
         ("test_what_came_nearest_learns_again_until_it_holds",),
     ),
     Fault(
-        "rounds-without-end",
-        "What gains nothing by another round learns once more.",
-        "if name is None or not gained(again, self):",
-        "if name is None:",
-        ("test_what_gains_nothing_by_it_learns_again_once",),
-    ),
-    Fault(
         "exits-of-others-cost-time",
         "The exits of another budget's search cost time of this one while they are taken up.",
         "self.workshop.learn_exits(self.workshop.taught[each.name][1], each.name)",
         "pass",
         ("test_exits_that_another_budget_made_cost_nothing_while_they_are_taken_up",),
-    ),
-    Fault(
-        "taken-up-anew",
-        "A search that goes on takes up what it made itself of another budget's shapes.",
-        "(self._learn_all if seen.taught else self._measure_begun)(begun)",
-        "(self._learn_all if shop.was_taught(shape.name) else self._measure_begun)(begun)",
-        ("test_a_search_that_took_something_up_makes_the_same_when_it_goes_on",),
     ),
     Fault(
         "too-large-is-taken-up",
