@@ -152,6 +152,11 @@ def read_json(path: Path, *, what: str, shape: Any = Any, repair: str = "write i
     return content if shape is Any else check_shape(text, shape, what=what, source=str(path), repair=repair)
 
 
+def read_kept(path: Path, *, what: str, shape: Any) -> Any:
+    """An object that is kept in a file from run to run; empty where nothing was kept yet."""
+    return read_json(path, what=what, shape=shape) if path.exists() else {}
+
+
 def read_json_text(path: Path, *, what: str, repair: str) -> tuple[str, Any]:
     """The text of a JSON document, and what it says: to whoever looks at it before checking its shape.
 

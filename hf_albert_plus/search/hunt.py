@@ -22,7 +22,7 @@ from .learning_again import FASTER, gained, misses, next_to_learn_again
 from .leaving_early import gain_on_teacher, is_worth_it, shape_leaves_early, teacher_leaves_early
 from .narrow_embeddings import embedding_that_fits
 from .paces import Paces
-from .pick import Measured, affords, score_of, share_of_asked
+from .pick import Measured, affords, is_small_enough, score_of, share_of_asked
 from .setbacks import SETBACKS
 from .shapes import Slimmed, can_share, shape_of_time
 from .study_log import StudyLog, TriedProposal
@@ -153,9 +153,9 @@ class Hunt(Learning):
         # Exits may make a shape as fast as is asked that is not so by itself.
         useful = asked * (gain_on_teacher(self) if is_worth_it(self) else 1.0)
         descent = Descent(slowest=min(whole, asked / 0.6), fastest=_FASTEST * whole, useful=useful)
-        taken_up = self.take_up()
+        taken_up, missed = self.take_up(), misses(self)
         for measured in taken_up:
-            if self.holds(measured.name) or measured in misses(self):
+            if self.holds(measured.name) or measured in missed:
                 descent.tell(self.clock.ms_of(measured.speedup), holds=self.holds(measured.name))
         self._take_up_exits([each for each in taken_up if self.holds(each.name)])
         if descent.held is None:
@@ -241,10 +241,9 @@ class Hunt(Learning):
     def _leave_early(self, shapes: list[Measured]) -> None:
         """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from, and the file is small enough. Those
         whose rest waits have none before it."""
-        most = self.budget.max_bytes
         if is_worth_it(self):
             for measured in shapes:
-                if not measured.name.endswith(BEGUN) and (most is None or measured.file_bytes <= most):
+                if not measured.name.endswith(BEGUN) and is_small_enough(measured, self.budget):
                     shape_leaves_early(self, measured.name)
 
     def _try_speed(self, ms: float) -> str | None:

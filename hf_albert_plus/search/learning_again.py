@@ -3,7 +3,7 @@
 import math
 
 from .learning import Learning
-from .pick import Measured, affords
+from .pick import Measured, affords, is_small_enough
 from .shapes import Slimmed
 from .tried import BEGUN
 
@@ -18,19 +18,18 @@ def next_to_learn_again(learning: Learning, *, slowest_ms: float) -> Slimmed | N
     Args:
         slowest_ms: milliseconds a text, beyond which a shape is of no use.
     """
-    most = learning.budget.max_bytes
     if learning.budget.seeks_speed:
         fastest = next((each.speedup for each in learning.of_holding()), 0.0)
         wanted = [
             each
             for each in misses(learning)
             if each.speedup > FASTER * fastest
-            and (most is None or each.file_bytes <= most)
+            and is_small_enough(each, learning.budget)
             and (affords(each, learning.budget) or learning.clock.ms_of(each.speedup) <= slowest_ms)
         ]
     else:
         leader = learning.leader()
-        wanted = [each for each in learning.shapes() if each == leader and affords(each, learning.budget)]
+        wanted = [each for each in learning.shapes() if each == leader]
     shapes = {each.name: learning.workshop.taught[each.name][0] for each in wanted}
     open_ones = [
         name

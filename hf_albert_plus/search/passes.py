@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..records.files import read_json, write_json
+from ..records.files import read_kept, write_json
 from ..records.progress import say
 
 _FILE = "passes.json"
@@ -85,7 +85,7 @@ def with_exits(passes: Passes, *, epochs: float, rows: int, answer_ms: float, bu
 def _kept(fitted: float, *, name: str, home: Path) -> float:
     """What a search began with, which is what was fitted to its time then."""
     path = home / _FILE
-    known = read_json(path, what="the passes of a search", shape=dict[str, float]) if path.exists() else {}
+    known = read_kept(path, what="the passes of a search", shape=dict[str, float])
     if name not in known:
         known[name] = fitted
         write_json(path, known)

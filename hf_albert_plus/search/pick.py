@@ -198,6 +198,11 @@ def affords(candidate: Measured, budget: Budget) -> bool:
     return share_of_asked(candidate, budget) >= 1
 
 
+def is_small_enough(candidate: Measured, budget: Budget) -> bool:
+    """Whether a candidate's file is as small as is asked."""
+    return budget.max_bytes is None or candidate.file_bytes <= budget.max_bytes
+
+
 def share_of_asked(candidate: Measured, budget: Budget) -> float:
     """How fast and small a candidate is over how fast and small it is to be, by what it lacks most."""
     shares = [

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from ..records.files import read_json, write_json
+from ..records.files import read_kept, write_json
 from .workshop import Workshop
 
 _FILE = "taken-up.json"
@@ -32,8 +32,7 @@ def first_seen(name: str, shop: Workshop, *, asked: str) -> FirstSeen:
         asked: the budget of the search, in words.
     """
     path = shop.out / _FILE
-    shape = dict[str, dict[str, dict[str, Any]]]
-    known = read_json(path, what="what a search took up", shape=shape) if path.exists() else {}
+    known = read_kept(path, what="what a search took up", shape=dict[str, dict[str, dict[str, Any]]])
     of_this = known.setdefault(asked, {})
     if name not in of_this:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -25,7 +25,7 @@ from ..configuration_albert_plus import DROPOUTS
 from ..conversion.stage import convert
 from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
 from ..distillation.stage import check_distillation, distill
-from ..records.files import read_json, write_json
+from ..records.files import read_kept, write_json
 from ..records.record import Record
 from ..tasks.task import Task
 from .ctrl_c import CtrlC
@@ -184,7 +184,7 @@ class Workshop:
     def _keep_saved(self, items: Sequence[Slimmed], seconds: float) -> float:
         """What shapes that began together saved, in whichever run they were made: a search that goes on finds them done."""
         path, name = self.out / _SAVED, " ".join(sorted(item.name for item in items))
-        known = read_json(path, what="the seconds saved", shape=dict[str, float]) if path.exists() else {}
+        known = read_kept(path, what="the seconds saved", shape=dict[str, float])
         if seconds > known.get(name, 0.0):
             known[name] = seconds
             write_json(path, known)
