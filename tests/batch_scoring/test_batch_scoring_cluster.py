@@ -22,7 +22,7 @@ from tests.support.ray_clusters import LOOPBACK, starting_cluster
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("ray.data")
-ROWS, PART = 6000, 40
+ROWS, PART = 6000, 50
 PARTS = ROWS // PART
 
 
