@@ -74,6 +74,10 @@ def data_grid(facts: DataFacts) -> Grid:
     rows += [
         [f"rows of {split} whose text is a training row's", f"{count:,}"] for split, count in facts.repeated.items()
     ]
+    rows += [
+        [f"rows of {split} that stand nearly whole in a training row", f"{count:,}"]
+        for split, count in facts.nearly_repeated.items()
+    ]
     rows.append(["texts with several different labels", f"{facts.contradictions:,}"])
     if facts.words is not None:
         rows.append(["words a row, in the mean and at most", f"{facts.words[0]:g} and {facts.words[1]:,}"])

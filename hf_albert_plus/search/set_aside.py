@@ -36,7 +36,7 @@ class DividedRows:
 
 
 def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[DividedRows, Record]:
-    """Writes the training rows again, a tenth of them (at most 2,000), stratified, as validation split."""
+    """Writes the training rows again, a tenth of them (at most 2,000), stratified, with near-copies on one side, as validation split."""
 
     def work(directory: Path) -> dict[str, Any]:
         rows = load_split(data, task, "train")
@@ -52,7 +52,7 @@ def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[Divide
             write_task(directory, replace(task, held_out=None, validation_file=None))
         return {"learned_from": len(learned), "set_aside": len(aside)}
 
-    settings = {**task.settings, "share": _SHARE, "most": _MOST, "seed": seed}
+    settings = {**task.settings, "share": _SHARE, "most": _MOST, "seed": seed, "near_copies": True}
     record = run_stage("set-aside", output, settings=settings, parents={"data": data_parent(data, task)}, work=work)
     return DividedRows(output, replace(task, validation_file=None), record.result["learned_from"]), record
 

@@ -10,6 +10,7 @@ from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
 from .joined_answers import windows_a_text
 from .long_rows import numbers_of
 from .long_texts import MOST_WINDOWS, Way
+from .near_copies import stand_nearly_in
 from .question_windows import MOST_CONTEXT_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
 from .rows import encode
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _TOKENISED = 2_000
 # A share of cut texts that somebody should see.
 _MANY_CUT = 0.05
+# A share of near-copies of training rows from which on a score flatters.
+_MANY_NEAR_COPIES = 0.2
 _SHOWN = 5
 
 
@@ -38,6 +41,8 @@ class DataFacts:
         bounds: smallest and largest number of the training rows.
         empty_texts: split -> rows with a text of nothing but blanks.
         repeated: other split -> its rows whose texts stand in the training split too.
+        nearly_repeated: other split -> its rows of which a training row has nearly all words, in runs of three, those that are repeated among
+            them.
         contradictions: texts that stand in the training split with different labels.
         without_label: training rows with none of several labels.
         cut: share of the training rows that are longer than `max_length` tokens; None where nobody counted.
@@ -58,6 +63,7 @@ class DataFacts:
     repeated: dict[str, int]
     contradictions: int
     without_label: int
+    nearly_repeated: dict[str, int] = field(default_factory=dict)
     cut: float | None = None
     max_length: int | None = None
     doubts: list[str] = field(default_factory=list)
@@ -102,6 +108,12 @@ class DataFacts:
                 said.append(
                     f"no text should stand in two splits, got {count} of the {self.rows[split]} of {split} in the training "
                     "rows too: scores of these say nothing of new texts; remove them from one"
+                )
+        for split, count in self.nearly_repeated.items():
+            if count - self.repeated[split] > _MANY_NEAR_COPIES * self.rows[split]:
+                said.append(
+                    f"few texts should stand nearly whole in a training row, got {count} of the {self.rows[split]} of {split}: models score "
+                    "better on these than on new texts; leave near-copies out, or put the rows of both into one file, of which a tenth is held out"
                 )
         if self.contradictions:
             said.append(f"a text should have one label, got {self.contradictions} with several: correct or drop them")
@@ -199,6 +211,7 @@ def look_at(
             split: sum(not any(part.strip() for part in text) for text in rows) for split, rows in texts.items()
         },
         repeated={split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"},
+        nearly_repeated=_nearly_repeated(texts),
         contradictions=_contradictions(texts["train"], labels),
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
         cut=None
@@ -259,6 +272,11 @@ def _classes(labels: list[Any], task: Task) -> dict[str, int]:
     counts = Counter(dict.fromkeys(task.labels, 0))
     counts.update(task.labels[i] for i in ids)
     return dict(counts.most_common())
+
+
+def _nearly_repeated(texts: dict[str, list[tuple[str, ...]]]) -> dict[str, int]:
+    joined = {split: [" ".join(parts) for parts in rows] for split, rows in texts.items()}
+    return {split: sum(stand_nearly_in(rows, joined["train"])) for split, rows in joined.items() if split != "train"}
 
 
 def _contradictions(texts: list[tuple[str, ...]], labels: list[Any]) -> int:

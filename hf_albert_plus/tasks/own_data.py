@@ -75,7 +75,7 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         batch_size=_SMALL_BATCH if table.num_rows < _SMALL_SET else _BATCH,
         max_length=_LONG if found.kind == "spans" else Task.max_length,
         validation_file=settings.validation,
-        held_out=None if "validation" in tables else HeldOut(of=_training_hash(data)),
+        held_out=None if "validation" in tables else _held_out(data),
     ).measured_by(settings.measure)
     return task
 
@@ -96,11 +96,16 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
         else f"a span of {task.columns[-1]!r}",
     }[task.kind]
     held = task.held_out
-    way = "all of a context on one side" if task.has_spans else "stratified"
+    together = ["all of a context"] if task.has_spans else []
+    together += ["near-copies"] if held is not None and held.near_copies else []
+    way = [
+        *([] if task.has_spans else ["stratified"]),
+        *([f"{' and '.join(together)} on one side"] if together else []),
+    ]
     validation = (
         ""
         if held is None or not _holds_out(data, task)
-        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, {way})"
+        else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, {', '.join(way)})"
     )
     return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}{_divided(data)}"
 
@@ -118,10 +123,11 @@ def _divided(data: str) -> str:
 
 
 def for_training(task: Task, data: str) -> Task:
-    """A task that a model carries, for data that it is to be trained on: those without a validation split give one up."""
-    if task.benchmark or "validation" in _tables(data, task.validation_file):
+    """A task that a model carries, for data that it is to be trained on: those without a validation split give one up, the same rows as
+    before where they did already."""
+    if task.benchmark or "validation" in _tables(data, task.validation_file) or _holds_out(data, task):
         return task
-    return replace(task, held_out=HeldOut(of=_training_hash(data)))
+    return replace(task, held_out=_held_out(data))
 
 
 def read_as(task: Task, settings: DataSettings) -> Task:
@@ -247,6 +253,10 @@ def own_parent(data: str, validation: str | None = None) -> Parent:
 def texts_parent(data: str) -> Parent:
     """How a record names unlabelled texts: the hash of their files."""
     return {"path": data, "sha256": _hash(all_files(Path(data)))}
+
+
+def _held_out(data: str) -> HeldOut:
+    return HeldOut(of=_training_hash(data), near_copies=True)
 
 
 def _training_hash(data: str) -> str:
@@ -376,11 +386,11 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
 
 def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     """The training rows without those held out, or these."""
-    held_out = task.held_out or HeldOut(of="")
+    held_out = task.held_out or _held_out(data)
     # Questions of one context stay together.
     texts = rows[task.columns[-1]][:] if task.has_spans else ["\x1f".join(parts) for parts in texts_of(rows, task)]
     classes = list(rows["label"]) if task.kind == "classes" else None
-    kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed)
+    kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed, near_copies=held_out.near_copies)
     if not held:
         raise InvalidInput(
             "data must have rows enough to hold some out for validation, at least three of a class",

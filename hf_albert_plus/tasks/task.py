@@ -79,11 +79,14 @@ class HeldOut:
         of: hash of the data that it was taken from; data with another hash are whole.
         share: of the rows, in the mean.
         seed: decides which.
+        near_copies: whether rows with nearly the same text are on one side. Tasks of earlier versions say nothing of it: of these, rows
+            with equal texts are.
     """
 
     of: str
     share: float = 0.1
     seed: int = 42
+    near_copies: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

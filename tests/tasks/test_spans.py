@@ -59,7 +59,7 @@ def test_every_form_has_the_same_questions(tmp_path, form, without):
     assert task.metrics[0] == "answer_f1"
     assert ("no_answer_accuracy" in task.metrics) is without
     assert "a span of 'context'" in in_words(data, task)
-    assert in_words(data, task).endswith("(seed 42, all of a context on one side)")
+    assert in_words(data, task).endswith("(seed 42, all of a context and near-copies on one side)")
     parts = [load_split(data, task, split) for split in ("train", "validation")]
     assert of_rows({**row, "answers": row["label"]} for part in parts for row in part) == of_rows(rows)
     assert not set(parts[0]["context"]) & set(parts[1]["context"])
