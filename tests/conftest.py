@@ -35,10 +35,10 @@ torch.set_num_threads(1 if WORKER is not None else 2)
 
 # A worker takes a file at a time: the longest come first, so that none is left to one worker at the end.
 LONGEST = (
-    "test_cli.py", "test_common.py", "test_exit_exports.py", "test_qat.py", "test_exit_loop.py", "test_pretraining.py", "test_bench_modes.py",
-    "test_distillation_stage.py", "test_export.py", "test_keep_fp32.py",
-    "test_eval.py", "test_engines.py", "test_cards.py", "test_hub.py", "test_speed_passes.py", "test_records.py", "test_twin.py", "test_pretraining_processes.py",
-    "test_auto_classes.py", "test_packaging.py", "test_augmentation.py", "test_dual_training.py",
+    "test_compress.py", "test_fuzz.py", "test_batch_scoring_cluster.py", "test_int8_thresholds.py", "test_serving_cluster.py", "test_resumed_losses.py",
+    "test_tag_search.py", "test_export.py", "test_pretraining_processes.py", "test_browser.py", "test_run_searches.py", "test_adoption.py", "test_units.py",
+    "test_keep_fp32.py", "test_opens_in.py", "test_lineage_cards.py", "test_studies.py", "test_zeros.py", "test_side_by_side.py", "test_bench_modes.py",
+    "test_exit_exports.py", "test_common.py", "test_engines.py", "test_exits.py", "test_cli.py",
 )  # fmt: skip
 
 

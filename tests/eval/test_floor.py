@@ -187,21 +187,12 @@ def test_a_report_says_where_the_floor_is_near(mine, tmp_path, student, words):
     assert len(lines) == (1 if words is None else 2)
 
 
-def test_the_verb_and_a_run_with_a_floor(tmp_path, encoder_dir):
+def test_the_verb(tmp_path):
     random = numpy.random.default_rng(0)
     rows = [_row("classes", random) for _ in range(80)]
     (tmp_path / "my.csv").write_text("\n".join(["text,label", *(f"{row['text']},{row['label']}" for row in rows)]))
     printed = invoke("floor", "--data", tmp_path / "my.csv", "--out", tmp_path / "floor", "--json")
     assert json.loads(printed.stdout)["result"]["tf-idf my"]["accuracy"] > 50
-    invoke("run", "--teacher", encoder_dir, "--data", tmp_path / "my.csv", "--out", tmp_path / "out", "--teacher-epochs", 0.5, "--student-epochs", 0.5,
-           "--max-length", 16, "--shapes", "1x8", "--seconds", 0.01, "--precision", "fp32", "--threads", 1)  # fmt: skip
-    page = (tmp_path / "out" / "report" / "report.md").read_text()
-    assert "The floor of my, classifiers without an encoder" in page
-    assert "\ntf-idf | not measured | 0.0 | not measured" in page
-    assert "\nstatic | " in page
-    card = (tmp_path / "out" / "report" / "cards" / "student-my.md").read_text()
-    assert "tf-idf and static are classifiers without an encoder." in card
-    assert "\n| tf-idf | my validation | " in card
 
 
 def test_texts_without_words_are_refused(tmp_path):

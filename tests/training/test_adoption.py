@@ -15,7 +15,7 @@ from hf_albert_plus.training.adoption import is_trained_for
 from tests.support.command_line import invoke
 from tests.support.small_models import SMALL, randomise
 
-SHORT = ["--student-epochs", 0.5, "--max-length", 16, "--shapes", "1x8", "--seconds", 0.01, "--precision", "fp32", "--no-floor"]  # fmt: skip
+SHORT = ["--student-epochs", 0.5, "--max-length", 16, "--shapes", "1x8", "--seconds", 0.01, "--precision", "fp32"]  # fmt: skip
 
 
 @pytest.fixture
@@ -44,12 +44,19 @@ def classifier(tmp_path, tokenizer_dir):
 
 
 @pytest.mark.parametrize("names", [("good", "bad"), ("bad", "good"), None])
-def test_a_run_takes_a_classifier_as_it_is(mine, classifier, tmp_path, capsys, names):
-    """Its weights and the order of its labels stay; labels without names get those of the data."""
+def test_a_run_takes_a_classifier_as_it_is(mine, classifier, tmp_path, capsys, short_benches, names):
+    """Its weights and the order of its labels stay; labels without names get those of the data. The report has the floor beside it."""
     source = classifier(names)
     if names is None:
         said = invoke("run", "--teacher", source, "--data", mine, "--out", tmp_path / "out", *SHORT).stderr
-        assert "teacher torch" in (tmp_path / "out" / "report" / "report.md").read_text()
+        page = (tmp_path / "out" / "report" / "report.md").read_text()
+        assert "teacher torch" in page
+        assert "The floor of my, classifiers without an encoder" in page
+        assert "\ntf-idf | not measured | 0.0 | not measured" in page
+        assert "\nstatic | " in page
+        card = (tmp_path / "out" / "report" / "cards" / "student-my.md").read_text()
+        assert "tf-idf and static are classifiers without an encoder." in card
+        assert "\n| tf-idf | my validation | " in card
     else:  # the stages after the student are the same
         task = choose_task(str(mine), model=source, trains=True)
         settings = RunSettings(student_epochs=0.5, max_length=16, shapes="1x8", precision="fp32")
