@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # A step down, a step up where nothing held yet, and the ratio of two times between which there is nothing worth trying.
 _DOWN, _UP, _CLOSE = 0.6, 1.3, 1.15
@@ -19,14 +19,19 @@ class Descent:
         fastest: nothing faster is tried.
         useful: nothing slower can be as fast as is asked.
         held: the fastest time that kept within the budget.
-        failed: the slowest faster time that did not.
+        all_failed: the times that did not, in any order.
     """
 
     slowest: float
     fastest: float
     useful: float = math.inf
     held: float | None = None
-    failed: float | None = None
+    all_failed: list[float] = field(default_factory=list)
+
+    @property
+    def failed(self) -> float | None:
+        """The slowest time that did not keep within the budget and is faster than what did: a slower one's shape was a bad one."""
+        return max((ms for ms in self.all_failed if self.held is None or ms < self.held), default=None)
 
     @property
     def next_ms(self) -> float | None:
@@ -41,13 +46,11 @@ class Descent:
         return wanted if wanted <= self.useful else None
 
     def tell(self, ms: float, *, holds: bool) -> None:
-        """What came of a time. One that holds although a slower one failed counts: the slower one's shape was a bad one."""
+        """What came of a time."""
         if holds:
             self.held = ms if self.held is None else min(self.held, ms)
-            if self.failed is not None and self.failed >= self.held:
-                self.failed = None
-        elif self.held is None or ms < self.held:
-            self.failed = ms if self.failed is None else max(self.failed, ms)
+        else:
+            self.all_failed.append(ms)
 
 
 def depths(layers: int) -> list[int]:

@@ -1,5 +1,7 @@
 """Shapes and times: predictions of planted machines, the work of a shape against that of models that were pruned to it, and the order of times."""
 
+from itertools import permutations
+
 import pytest
 
 from hf_albert_plus.compression.pruning import prune
@@ -70,9 +72,17 @@ def test_a_limit_is_closed_in_on(true_limit):
 
 
 def test_a_faster_one_that_holds_takes_back_that_a_slower_one_failed():
-    descent = Descent(slowest=1.0, fastest=0.02, held=0.6, failed=0.36)
+    descent = Descent(slowest=1.0, fastest=0.02, held=0.6, all_failed=[0.36])
     descent.tell(0.3, holds=True)
     assert (descent.held, descent.failed) == (0.3, None)
+
+
+@pytest.mark.parametrize("told", list(permutations([(0.6, False), (0.5, True), (0.3, False), (0.8, True)])))
+def test_what_came_of_times_does_not_hang_on_their_order(told):
+    descent = Descent(slowest=1.0, fastest=0.02)
+    for ms, holds in told:
+        descent.tell(ms, holds=holds)
+    assert (descent.held, descent.failed) == (0.5, 0.3)
 
 
 def test_depths():
