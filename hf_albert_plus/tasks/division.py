@@ -3,6 +3,8 @@
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from .near_copies import groups_of_near_copies
 
@@ -10,21 +12,21 @@ from .near_copies import groups_of_near_copies
 _LEAST = 4
 # Where no class has as many, some of those with so many give one each, until the share is reached.
 _FEW = 3
-# How alike texts are that stay together. Where too few rows could be held out so, only those that are more alike do.
+# How alike texts are that stay together. A class that gives too few rows so, or too many of whose rows stand in groups too large to be
+# given away, gives some of which only more similar ones stay together, and in the end equal ones.
 _ALIKE = (0.7, 0.85, 1.0)
 _ENOUGH = 0.5
-
-Places = list[int]
 
 
 def split_off(
     texts: Sequence[str], classes: Sequence[object] | None, *, share: float, seed: int, near_copies: bool = True
-) -> tuple[Places, Places]:
+) -> tuple[list[int], list[int]]:
     """The places of the training rows, and of the rows held out.
 
     The order of the rows does not matter. Rows with nearly the same text, or with a part of another one's, stay together, as do their
-    own near-copies (`groups_of_near_copies`). A group of more rows than twice the share of one of its classes stays in training. Where
-    this leaves less than half of the share, it is rows of one class with the same text that stay together.
+    own near-copies (`groups_of_near_copies`). A group of more rows than twice the share of one of its classes stays in training. Of a
+    class that gives less than half of its share so, as one whose texts are made by one pattern, only more similar rows stay together,
+    and in the end those with the same text.
 
     Args:
         texts: what tells rows apart.
@@ -33,17 +35,85 @@ def split_off(
         seed: decides which.
         near_copies: whether they stay together; else only equal texts of a class do.
     """
-    classes = [None] * len(texts) if classes is None else classes
-    wanted = _wanted(classes, share=share, seed=seed)
-    enough = _ENOUGH * sum(wanted.values())
+    of_rows = (None,) * len(texts) if classes is None else tuple(classes)
+    held = _held_out(tuple(texts), of_rows, share=share, seed=seed, near_copies=near_copies)
+    return [place for place in range(len(texts)) if place not in held], sorted(held)
+
+
+@lru_cache(maxsize=1)
+def _held_out(
+    texts: tuple[str, ...], classes: tuple[object, ...], *, share: float, seed: int, near_copies: bool
+) -> frozenset[int]:
+    """The places held out. Data are divided once, however many of their splits are read."""
+    choice = _Choice(wanted=_wanted(classes, share=share, seed=seed))
     for alike in _ALIKE if near_copies else ():
-        groups = _grouped(groups_of_near_copies(texts, alike=alike))
-        held = _chosen(groups, texts, classes, wanted=wanted, seed=seed)
-        if held and len(held) >= enough:
-            return _parts(held, of=len(texts))
-    groups = _grouped(list(zip(classes, texts, strict=True)))
-    held = _chosen(groups, texts, classes, wanted=wanted, seed=seed)
-    return _parts(held or _rarest(groups, texts, classes, wanted=wanted, seed=seed), of=len(texts))
+        if short := choice.short:
+            groups = _grouped(groups_of_near_copies(texts, alike=alike), texts, classes, seed=seed)
+            given = Counter(classes[place] for group in groups if choice.may_take(group) for place in group.places)
+            rows = Counter(classes)
+            choice.take(groups, {name for name in short if given[name] >= _ENOUGH * rows[name]})
+    equal = _grouped(list(zip(classes, texts, strict=True)), texts, classes, seed=seed)
+    choice.take(equal, choice.short)
+    if not choice.held:  # of few texts that many rows have, the rarest of each class
+        for name in choice.wanted:
+            groups = [group for group in equal if name in group.of_class]
+            choice.held.update(min(groups, key=lambda group: len(group.places)).places if len(groups) > 1 else ())
+    return frozenset(choice.held)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows that stay together: their places, and how many are of each class."""
+
+    places: list[int]
+    of_class: Counter[object]
+
+
+@dataclass
+class _Choice:
+    """What is held out.
+
+    Attributes:
+        wanted: class -> rows to hold out.
+        held: their places.
+        given: class -> rows held out.
+    """
+
+    wanted: dict[object, int]
+    held: set[int] = field(default_factory=set)
+    given: Counter[object] = field(default_factory=Counter)
+
+    @property
+    def short(self) -> set[object]:
+        """Classes that give less than half of their share."""
+        return {name for name, count in self.wanted.items() if self.given[name] < _ENOUGH * count}
+
+    def may_take(self, group: _Group) -> bool:
+        return all(count <= 2 * self.wanted.get(name, 0) for name, count in group.of_class.items())
+
+    def take(self, groups: Sequence[_Group], names: set[object]) -> None:
+        """Holds out groups with rows of some classes, in their order, until these give their share: first those whose classes all lack
+        rows, then those of which one does, where no other gives too many by it."""
+        left = []
+        for group in groups:
+            if names.isdisjoint(group.of_class) or not self.may_take(group) or not self.held.isdisjoint(group.places):
+                continue
+            if all(self._lacks(name) for name in group.of_class):
+                self._hold(group)
+            else:
+                left.append(group)
+        for group in left:
+            if any(self._lacks(name) for name in names & group.of_class.keys()) and all(
+                self.given[name] + count <= 2 * self.wanted[name] for name, count in group.of_class.items()
+            ):
+                self._hold(group)
+
+    def _lacks(self, name: object) -> bool:
+        return self.given[name] < self.wanted[name]
+
+    def _hold(self, group: _Group) -> None:
+        self.held.update(group.places)
+        self.given.update(group.of_class)
 
 
 def _wanted(classes: Sequence[object], *, share: float, seed: int) -> dict[object, int]:
@@ -56,55 +126,13 @@ def _wanted(classes: Sequence[object], *, share: float, seed: int) -> dict[objec
     return dict.fromkeys(few[: max(1, round(share * len(classes)))], 1)
 
 
-def _grouped(keys: Sequence[Hashable]) -> list[Places]:
-    groups: dict[Hashable, Places] = defaultdict(list)
+def _grouped(keys: Sequence[Hashable], texts: Sequence[str], classes: Sequence[object], *, seed: int) -> list[_Group]:
+    """The rows of each key, in an order that the seed and their first text decide."""
+    places: dict[Hashable, list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
-        groups[key].append(place)
-    return list(groups.values())
-
-
-def _chosen(
-    groups: list[Places], texts: Sequence[str], classes: Sequence[object], *, wanted: dict[object, int], seed: int
-) -> Places:
-    """The places of whole groups, about as many as are wanted of each class: first groups whose classes all lack rows, then those of which
-    one does, where no other has too many by it."""
-    held: Counter[object] = Counter()
-    chosen: Places = []
-    left: list[tuple[Places, Counter[object]]] = []
-    for group in sorted(groups, key=lambda group: _drawn(min(texts[place] for place in group), seed)):
-        of_class = Counter(classes[place] for place in group)
-        if not all(count <= 2 * wanted.get(name, 0) for name, count in of_class.items()):
-            continue
-        if all(held[name] < wanted[name] for name in of_class):
-            chosen += group
-            held += of_class
-        else:
-            left.append((group, of_class))
-    for group, of_class in left:
-        lacks = any(held[name] < wanted[name] for name in of_class)
-        if lacks and all(held[name] + count <= 2 * wanted[name] for name, count in of_class.items()):
-            chosen += group
-            held += of_class
-    return chosen
-
-
-def _rarest(
-    groups: list[Places], texts: Sequence[str], classes: Sequence[object], *, wanted: dict[object, int], seed: int
-) -> Places:
-    """The rarest text of each class that has several, where all have too many rows to be chosen."""
-    of_class: dict[object, list[Places]] = defaultdict(list)
-    for group in groups:
-        of_class[classes[group[0]]].append(group)
-    chosen: Places = []
-    for name in wanted:
-        rarest = min(of_class[name], key=lambda group: (len(group), _drawn(texts[group[0]], seed)))
-        chosen += rarest if len(of_class[name]) > 1 else []
-    return chosen
-
-
-def _parts(held: Places, *, of: int) -> tuple[Places, Places]:
-    out = set(held)
-    return [place for place in range(of) if place not in out], sorted(out)
+        places[key].append(place)
+    groups = [_Group(rows, Counter(classes[place] for place in rows)) for rows in places.values()]
+    return sorted(groups, key=lambda group: _drawn(min(texts[place] for place in group.places), seed))
 
 
 def _drawn(text: str, seed: int) -> bytes:

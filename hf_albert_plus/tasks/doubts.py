@@ -14,6 +14,8 @@ _NEARLY_ALL = 0.95
 _FEW_ROWS = 30
 # A number is far from the others at so many times the middle half's width from the median.
 _FAR = 20
+# A share of near-copies of training rows from which on a score flatters.
+_MANY_NEAR_COPIES = 0.2
 _SHOWN = 5
 
 
@@ -80,6 +82,25 @@ def doubts_of_splits(rows: dict[str, int]) -> list[str]:
         f"a split that is scored should have at least {_FEW_ROWS} rows, got {count} of {split}: scores of so few differ by chance; add rows"
         for split, count in rows.items()
         if split != "train" and count < _FEW_ROWS
+    ]
+
+
+def doubts_of_near_copies(near_copies: dict[str, tuple[int, int]], *, held_out: str | None) -> list[str]:
+    """What to look at where many of the rows that are scored stand nearly whole in a training row.
+
+    Args:
+        near_copies: split -> how many do that are not equal, of how many.
+        held_out: the split that the training rows gave up, if any: it has near-copies where all rows are made by one pattern.
+    """
+    return [
+        f"few texts should stand nearly whole in a training row, got {count} of the {rows} of {split}: models score better on these than on "
+        + (
+            "new texts; add --validation FILE with rows like those to come"
+            if split == held_out
+            else "new texts; leave near-copies out, or put the rows of both into one file, of which a tenth is held out"
+        )
+        for split, (count, rows) in near_copies.items()
+        if count > _MANY_NEAR_COPIES * rows
     ]
 
 

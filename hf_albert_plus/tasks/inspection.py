@@ -6,11 +6,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..records.progress import say
-from .doubts import doubts_of_classes, doubts_of_numbers, doubts_of_splits
+from .doubts import doubts_of_classes, doubts_of_near_copies, doubts_of_numbers, doubts_of_splits
 from .joined_answers import windows_a_text
 from .long_rows import numbers_of
 from .long_texts import MOST_WINDOWS, Way
 from .near_copies import stand_nearly_in
+from .own_data import holds_out
 from .question_windows import MOST_CONTEXT_WINDOWS, NOWHERE, NUMBER, POSITIONS
 from .row_texts import texts_of
 from .rows import encode
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _TOKENISED = 2_000
 # A share of cut texts that somebody should see.
 _MANY_CUT = 0.05
-# A share of near-copies of training rows from which on a score flatters.
-_MANY_NEAR_COPIES = 0.2
 _SHOWN = 5
 
 
@@ -108,12 +107,6 @@ class DataFacts:
                 said.append(
                     f"no text should stand in two splits, got {count} of the {self.rows[split]} of {split} in the training "
                     "rows too: scores of these say nothing of new texts; remove them from one"
-                )
-        for split, count in self.nearly_repeated.items():
-            if count - self.repeated[split] > _MANY_NEAR_COPIES * self.rows[split]:
-                said.append(
-                    f"few texts should stand nearly whole in a training row, got {count} of the {self.rows[split]} of {split}: models score "
-                    "better on these than on new texts; leave near-copies out, or put the rows of both into one file, of which a tenth is held out"
                 )
         if self.contradictions:
             said.append(f"a text should have one label, got {self.contradictions} with several: correct or drop them")
@@ -202,7 +195,13 @@ def look_at(
     labels = train["label"][:]
     counts = {split: len(rows) for split, rows in splits.items()}
     classes = _classes(labels, task)
+    repeated = {split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"}
+    nearly_repeated = _nearly_repeated(texts)
     doubts = doubts_of_numbers(labels) if task.is_regression else doubts_of_classes(classes, task, rows=len(train))
+    doubts += doubts_of_near_copies(
+        {split: (nearly_repeated[split] - count, counts[split]) for split, count in repeated.items()},
+        held_out="validation" if holds_out(data, task) else None,
+    )
     return DataFacts(
         rows=counts,
         classes=classes,
@@ -210,8 +209,8 @@ def look_at(
         empty_texts={
             split: sum(not any(part.strip() for part in text) for text in rows) for split, rows in texts.items()
         },
-        repeated={split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"},
-        nearly_repeated=_nearly_repeated(texts),
+        repeated=repeated,
+        nearly_repeated=nearly_repeated,
         contradictions=_contradictions(texts["train"], labels),
         without_label=sum(not any(row) for row in labels) if task.has_several_labels else 0,
         cut=None

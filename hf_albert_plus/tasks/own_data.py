@@ -104,7 +104,7 @@ def in_words(data: str, task: Task, *, most: int = 5) -> str:
     ]
     validation = (
         ""
-        if held is None or not _holds_out(data, task)
+        if held is None or not holds_out(data, task)
         else f"; {100 * held.share:.0f} % of the rows are held out for validation (seed {held.seed}, {', '.join(way)})"
     )
     return f"{task.name}: text in {texts}, label in {labels}: {kind}{validation}{_divided(data)}"
@@ -125,7 +125,7 @@ def _divided(data: str) -> str:
 def for_training(task: Task, data: str) -> Task:
     """A task that a model carries, for data that it is to be trained on: those without a validation split give one up, the same rows as
     before where they did already."""
-    if task.benchmark or "validation" in _tables(data, task.validation_file) or _holds_out(data, task):
+    if task.benchmark or "validation" in _tables(data, task.validation_file) or holds_out(data, task):
         return task
     return replace(task, held_out=_held_out(data))
 
@@ -166,7 +166,7 @@ def own_split(data: str, task: Task, split: str, *, labelled: bool = True, soft_
     tables = _tables(data, task.validation_file)
     table = tables.get(split)
     where = f"{data} {split}"
-    if split == "validation" and "validation" not in tables and (set(tables) == {"train"} or _holds_out(data, task)):
+    if split == "validation" and "validation" not in tables and (set(tables) == {"train"} or holds_out(data, task)):
         table = tables["train"]
     if table is None:
         raise InvalidInput(
@@ -177,7 +177,7 @@ def own_split(data: str, task: Task, split: str, *, labelled: bool = True, soft_
     rows = _rows(table, task, where=where, labelled=labelled)
     if soft_labels is not None:
         rows = rows.add_column(SOFT_LABELS, read_soft_labels(table, soft_labels, task, where=where))
-    is_divided = split != "test" and "validation" not in tables and _holds_out(data, task)
+    is_divided = split != "test" and "validation" not in tables and holds_out(data, task)
     return _part(rows, data, task, split) if is_divided else rows
 
 
@@ -215,7 +215,7 @@ def own_splits(data: str, task: Task) -> list[str]:
         for split, table in tables.items()
         if set(task.label_columns) <= set(table.column_names) and not (split == "test" and _hides_labels(table, task))
     ]
-    if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or _holds_out(data, task)):
+    if "validation" not in tables and "train" in labelled and (set(tables) == {"train"} or holds_out(data, task)):
         labelled.append("validation")
     return [split for split in ("validation", "test") if split in labelled]
 
@@ -264,10 +264,10 @@ def _training_hash(data: str) -> str:
     return _hash(_files(data)["train"]) if Path(data).exists() else data
 
 
-def _holds_out(data: str, task: Task) -> bool:
+def holds_out(data: str, task: Task) -> bool:
     """Whether the task's validation split is a part of these data's training rows."""
-    files = _files(data) if Path(data).exists() else {"train": []}
-    return task.held_out is not None and "train" in files and _training_hash(data) == task.held_out.of
+    held = task.held_out
+    return held is not None and (is_on_hub(data) or "train" in _files(data)) and _training_hash(data) == held.of
 
 
 def _files(data: str) -> dict[str, list[Path]]:
@@ -386,11 +386,11 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
 
 def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     """The training rows without those held out, or these."""
-    held_out = task.held_out or _held_out(data)
+    way = task.held_out or _held_out(data)
     # Questions of one context stay together.
     texts = rows[task.columns[-1]][:] if task.has_spans else ["\x1f".join(parts) for parts in texts_of(rows, task)]
     classes = list(rows["label"]) if task.kind == "classes" else None
-    kept, held = split_off(texts, classes, share=held_out.share, seed=held_out.seed, near_copies=held_out.near_copies)
+    kept, held = split_off(texts, classes, share=way.share, seed=way.seed, near_copies=way.near_copies)
     if not held:
         raise InvalidInput(
             "data must have rows enough to hold some out for validation, at least three of a class",

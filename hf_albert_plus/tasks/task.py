@@ -215,6 +215,8 @@ class Task:
         if self.benchmark:
             return {"task": self.name, **long}
         kept = ("columns", "label_columns", "kind", "labels", "held_out")
+        if self.held_out is not None and not self.held_out.near_copies:  # as earlier versions wrote it
+            del facts["held_out"]["near_copies"]
         return {"task": self.name, "task_rows": {name: facts[name] for name in kept}, **long}
 
     def measured_by(self, measure: str | None) -> "Task":
