@@ -10,7 +10,7 @@ help:
 	@echo "make gpu       everything that a machine with a GPU says, in gpu-output/, with its own PYTHON: ten minutes, nothing is installed"
 	@echo "make test      the tests, transformers' own common model tests among them"
 	@echo "make test-all  the slow ones too: clusters, processes that are killed, measured times, every peer"
-	@echo "make test-pages  every block of the documentation, beside a demo that it makes"
+	@echo "make test-pages  every block of the documentation, beside a demo that it makes, and the examples that take long"
 	@echo "make node      the packages of examples/browser, which the slow tests of the browser need, too"
 	@echo "make check     lint, types and all of the tests"
 	@echo "make cards     fails if a card differs from its record, or a figure of a results page has none"

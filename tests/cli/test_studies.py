@@ -462,6 +462,7 @@ def test_the_sweep_of_pruning_prunes_one_encoder_at_every_level_and_fine_tunes_e
 
 
 @pytest.mark.slow
+@pytest.mark.pages
 @pytest.mark.timeout(1200)
 def test_the_sweep_of_pruning_runs_and_runs_again(data_dir, tmp_path):
     """Two levels of a tiny encoder on a tiny text; the second time everything is there."""

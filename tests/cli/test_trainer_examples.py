@@ -61,6 +61,7 @@ def test_the_script_makes_rows_that_the_teacher_answers(teachers, tmp_path, monk
 
 
 @pytest.mark.slow
+@pytest.mark.pages
 def test_two_processes_train_one_student(teachers, rows_file, tmp_path):
     """Each has its student and teacher; gradients are those of both batches together."""
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
@@ -90,6 +91,7 @@ def test_two_processes_train_one_student(teachers, rows_file, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.pages
 def test_teacher_and_student_are_drawn_beside_each_other(encoder_dir, data_dir, tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for _ in range(2):

@@ -9,6 +9,7 @@ from tests.support.trained import train_sst2
 
 
 @pytest.mark.slow
+@pytest.mark.pages
 @exact_int8
 def test_one_directory_opens_in_all_that_the_page_names(tokenizer_dir, tmp_path):
     page = tmp_path / "page"

@@ -52,6 +52,7 @@ def both(variable: str) -> str:
     )
 
 
+@pytest.mark.pages
 def test_the_kubernetes_example_trains_in_two_pods(corpus, one_process, tmp_path):
     """Its own command line and torchrun's agents; the Job's controller is played by a line of shell that starts both pods here."""
     _, job = yaml.safe_load_all((EXAMPLES / "kubernetes" / "pretrain.yaml").read_text())
@@ -112,6 +113,7 @@ def test_shards_of_weights_do_what_one_process_does_killed_and_resumed(corpus, o
     check_as_one_process(out, one_process)
 
 
+@pytest.mark.pages
 def test_the_slurm_example_trains_on_two_nodes(corpus, one_process, tmp_path):
     """Its own accelerate and processes; SLURM is played by three lines of shell that start both nodes here."""
     programs = tmp_path / "bin"
