@@ -251,6 +251,7 @@ def bare(*words, **options):
 
 
 @pytest.mark.slow
+@pytest.mark.pages
 @pytest.mark.timeout(1800)
 def test_a_bare_machine_runs_all_of_it_and_goes_on_after_a_kill(tmp_path):
     words = ["--out", tmp_path / "out", "--device", "cpu", "--small"]
