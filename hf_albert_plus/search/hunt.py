@@ -173,6 +173,7 @@ class Hunt(Learning):
         for each in sorted(shapes, key=lambda each: -each.speedup):
             seen = first_seen(each.name, self.workshop, asked=self.log.asked)
             if seen.exits:
+                # What they took is given back before a threshold asks how much time is left.
                 with self.without_cost(before=seen.at):
                     self.workshop.learn_exits(self.workshop.taught[each.name][1], each.name)
                 with self.without_cost(before=seen.at):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ..records.files import late_errors
 from ..records.record import Record
 from ..records.stage import run_stage
-from ..tasks.division import split_off
+from ..tasks.division import divide_rows
 from ..tasks.own_data import as_written
-from ..tasks.row_texts import texts_of
 from ..tasks.splits import data_parent, load_split
 from ..tasks.task import Task
 from ..tasks.task_file import write_task
@@ -40,9 +39,7 @@ def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[Divide
 
     def work(directory: Path) -> dict[str, Any]:
         rows = load_split(data, task, "train")
-        texts = ["\x1f".join(parts) for parts in texts_of(rows, task)]
-        classes = list(rows["label"]) if task.kind == "classes" else None
-        learned, aside = split_off(texts, classes, share=min(_SHARE, _MOST / max(1, len(rows))), seed=seed)
+        learned, aside = divide_rows(rows, task, share=min(_SHARE, _MOST / max(1, len(rows))), seed=seed)
         folder = directory / task.name if task.benchmark else directory
         folder.mkdir(exist_ok=True)
         split = task.judging_split

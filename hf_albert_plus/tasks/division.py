@@ -5,8 +5,15 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from .near_copies import groups_of_near_copies
+from .row_texts import texts_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from .task import Task
 
 # A class with fewer rows gives none away.
 _LEAST = 4
@@ -40,18 +47,29 @@ def split_off(
     return [place for place in range(len(texts)) if place not in held], sorted(held)
 
 
+def divide_rows(
+    rows: "Dataset", task: "Task", *, share: float, seed: int, near_copies: bool = True
+) -> tuple[list[int], list[int]]:
+    """The places of a task's rows that are kept, and of those held out, as `split_off` says. Questions of one context stay together."""
+    texts = rows[task.columns[-1]][:] if task.has_spans else ["\x1f".join(parts) for parts in texts_of(rows, task)]
+    classes = list(rows["label"]) if task.kind == "classes" else None
+    return split_off(texts, classes, share=share, seed=seed, near_copies=near_copies)
+
+
 @lru_cache(maxsize=1)
 def _held_out(
     texts: tuple[str, ...], classes: tuple[object, ...], *, share: float, seed: int, near_copies: bool
 ) -> frozenset[int]:
     """The places held out. Data are divided once, however many of their splits are read."""
-    choice = _Choice(wanted=_wanted(classes, share=share, seed=seed))
+    rows = Counter(classes)
+    choice = _Choice(wanted=_wanted(rows, share=share, seed=seed))
     for alike in _ALIKE if near_copies else ():
         if short := choice.short:
             groups = _grouped(groups_of_near_copies(texts, alike=alike), texts, classes, seed=seed)
             given = Counter(classes[place] for group in groups if choice.may_take(group) for place in group.places)
-            rows = Counter(classes)
             choice.take(groups, {name for name in short if given[name] >= _ENOUGH * rows[name]})
+    if choice.held and not choice.short:
+        return frozenset(choice.held)
     equal = _grouped(list(zip(classes, texts, strict=True)), texts, classes, seed=seed)
     choice.take(equal, choice.short)
     if not choice.held:  # of few texts that many rows have, the rarest of each class
@@ -116,14 +134,13 @@ class _Choice:
         self.given.update(group.of_class)
 
 
-def _wanted(classes: Sequence[object], *, share: float, seed: int) -> dict[object, int]:
-    """How many rows each class gives."""
-    counts = Counter(classes)
+def _wanted(counts: Counter[object], *, share: float, seed: int) -> dict[object, int]:
+    """How many rows each class gives, of how many it has."""
     wanted = {name: max(1, round(share * count)) for name, count in counts.items() if count >= _LEAST}
     if wanted:
         return wanted
     few = sorted((name for name, count in counts.items() if count == _FEW), key=lambda name: _drawn(str(name), seed))
-    return dict.fromkeys(few[: max(1, round(share * len(classes)))], 1)
+    return dict.fromkeys(few[: max(1, round(share * counts.total()))], 1)
 
 
 def _grouped(keys: Sequence[Hashable], texts: Sequence[str], classes: Sequence[object], *, seed: int) -> list[_Group]:

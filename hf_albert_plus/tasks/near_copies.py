@@ -48,17 +48,18 @@ def stand_nearly_in(texts: Sequence[str], others: Sequence[str], *, alike: float
     """Of every text, whether one of the others has nearly all of it: the same words, or so many of its runs of three words."""
     import numpy
 
-    ours, theirs = (list(dict.fromkeys(_words_of(each))) for each in (texts, others))
+    words = _words_of(texts)
+    ours, theirs = (list(dict.fromkeys(each)) for each in (words, _words_of(others)))
     runs_N, shared_NR = _shared(_runs_of([*ours, *theirs]))
     others_RN = shared_NR[len(ours) :].T.tocsr()
     known = set(theirs)
-    stand = {words: words in known for words in ours}
+    stand = {text: text in known for text in ours}
     for start in range(0, len(ours), _BLOCK):
         common = (shared_NR[start : min(start + _BLOCK, len(ours))] @ others_RN).tocoo()
         runs = runs_N[common.row + start]
         for row in numpy.unique(common.row[(common.data >= alike * runs) & (runs >= _FEWEST_RUNS)]):
             stand[ours[start + row]] = True
-    return [stand[words] for words in _words_of(texts)]
+    return [stand[text] for text in words]
 
 
 def _words_of(texts: Iterable[str]) -> list[Words]:

@@ -12,12 +12,12 @@ from .answer_spans import hides_answers, read_answers, read_passages
 from .column_roles import is_list, is_text
 from .data_settings import DataSettings
 from .dataset_tables import is_dataset_directory, is_on_hub, read_dataset_directory, read_hub
-from .division import split_off
+from .division import divide_rows
 from .glue import TASKS
 from .label_kinds import is_missing
 from .labels import read_labels, unlabelled
 from .roles_and_labels import find_roles_and_labels
-from .row_texts import check_utf8, texts_of, with_task_column
+from .row_texts import check_utf8, with_task_column
 from .soft_labels import SOFT_LABELS, read_soft_labels
 from .split_files import all_files, split_sources
 from .split_names import by_split_column
@@ -387,10 +387,7 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
 def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     """The training rows without those held out, or these."""
     way = task.held_out or _held_out(data)
-    # Questions of one context stay together.
-    texts = rows[task.columns[-1]][:] if task.has_spans else ["\x1f".join(parts) for parts in texts_of(rows, task)]
-    classes = list(rows["label"]) if task.kind == "classes" else None
-    kept, held = split_off(texts, classes, share=way.share, seed=way.seed, near_copies=way.near_copies)
+    kept, held = divide_rows(rows, task, share=way.share, seed=way.seed, near_copies=way.near_copies)
     if not held:
         raise InvalidInput(
             "data must have rows enough to hold some out for validation, at least three of a class",
