@@ -1,9 +1,7 @@
-"""Batch scoring in this process: what is planned, read, scored and written. `test_batch_scoring_cluster` has Ray, and what dies."""
+"""Batch scoring in this process: what is read, scored and written. `test_batch_scoring_cluster` has Ray, and what dies."""
 
 import json
-import os
 import re
-import shlex
 import subprocess
 import sys
 
@@ -14,16 +12,13 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hf_albert_plus.batch_scoring import line_rows, parquet_rows, stage
+from hf_albert_plus.batch_scoring import line_rows, parquet_rows
 from hf_albert_plus.batch_scoring import line_rows as lines
 from hf_albert_plus.batch_scoring import worker as reading
-from hf_albert_plus.batch_scoring.distribution import WorkerPool
-from hf_albert_plus.batch_scoring.settings import ScoreSettings
-from hf_albert_plus.batch_scoring.stage import score
 from hf_albert_plus.cli.app import app
 from hf_albert_plus.engines.text_classifier import TextClassifier
-from hf_albert_plus.errors import InvalidInput, StageConflict
-from hf_albert_plus.records.outputs import OutputLock
+from hf_albert_plus.errors import InvalidInput
+from tests.batch_scoring.files import TEXTS, rows_of, write
 from tests.support import kinds, taggers
 from tests.support.command_line import invoke
 from tests.support.kinds import KINDS, make_classifier
@@ -31,8 +26,6 @@ from tests.support.taggers import make_tagger
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-WORDS = ["a", "good", "film", "with", "bad", "plot", "and", "the", "cast", "is", "not", "great", "at", "all"]
-TEXTS = [" ".join(WORDS[start : start + length]) for start in range(7) for length in range(7)]
 # What other readers take for ends of lines.
 ODD = [
     "",
@@ -45,20 +38,6 @@ ODD = [
     "gut, schön, 好 🎬",
     "",
 ]
-
-
-@pytest.fixture
-def run(exported_dir, tmp_path, monkeypatch):
-    """Scores files of the working directory into `out`."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*inputs, engine=exported_dir, runtime="onnx", output="out", **settings):
-        settings = ScoreSettings(**settings)
-        return score(
-            inputs, engine=engine, runtime=runtime, output=tmp_path / output, settings=settings, pool=WorkerPool()
-        )
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -79,20 +58,6 @@ def expected(classifier_dir):
             return model(**encoded).logits.softmax(-1)[0].numpy(), encoded["input_ids"].shape[1]
 
     return expected
-
-
-def rows_of(directory):
-    return pq.read_table(directory / "out" / "scores").to_pylist()
-
-
-def write(path, texts, **options):
-    """Texts in the format that the file's name asks for."""
-    if path.suffix == ".parquet":
-        pq.write_table(pyarrow.table({"text": pyarrow.array(texts, pyarrow.string())}), path, **options)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts), "utf-8")
-    else:
-        path.write_bytes("\n".join([*texts, ""]).encode())
 
 
 def test_every_row_has_the_scores_that_transformers_gives_it(run, expected, tmp_path):
@@ -336,244 +301,9 @@ def test_logits_are_the_engines_own(run, tmp_path, exported_dir):
         run("in.txt", part_rows=10)
 
 
-def test_a_stopped_run_goes_on_with_what_is_missing(run, tmp_path):
-    write(tmp_path / "in.txt", TEXTS)
-    run("in.txt", keep=("text=same",), part_rows=10)
-    parts = sorted((tmp_path / "out" / "scores").iterdir())
-    (tmp_path / "out" / "record.json").unlink()
-    parts[1].unlink()
-    (tmp_path / "out" / "scores" / f".{parts[1].name}.0.tmp").write_bytes(b"half")
-    before = {path.name: path.stat().st_mtime_ns for path in parts if path.exists()}
-    record = run("in.txt", keep=("text=same",), part_rows=10)
-    assert not record.reused
-    assert (record.result["rows"], record.result["rows_of_this_run"]) == (len(TEXTS), 10)
-    assert [row["same"] for row in rows_of(tmp_path)] == TEXTS
-    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "scores").iterdir()}
-    assert before.items() <= after.items()
-    assert set(after) == {path.name for path in parts}
-    assert run("in.txt", keep=("text=same",), part_rows=10).reused
-
-
-def test_a_run_that_is_killed_before_it_has_a_plan_can_be_given_again(run, tmp_path, monkeypatch):
-    write(tmp_path / "in.txt", TEXTS)
-
-    def killed(plan, path):
-        path.with_name(f".{path.name}.tmp").write_text("half")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage.Plan, "write", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run("in.txt")
-    assert run("in.txt").result["rows"] == len(TEXTS)
-
-
-def test_a_changed_file_is_scored_anew_and_no_other(run, tmp_path, capsys):
-    write(tmp_path / "a.txt", TEXTS[:9])
-    write(tmp_path / "b.txt", TEXTS[9:14])
-    run("*.txt", keep=("text=same",), part_rows=3)
-    write(tmp_path / "b.txt", ["bad", "good"])
-    record = run("*.txt", keep=("text=same",), part_rows=3)
-    assert record.result["rows_of_this_run"] == 2
-    assert [row["same"] for row in rows_of(tmp_path)] == [*TEXTS[:9], "bad", "good"]
-    assert "b.txt has changed: it is scored anew" in capsys.readouterr().out
-
-
-def test_a_bad_row_stops_the_run_and_what_is_done_stays(run, tmp_path):
-    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"text": "bad"}\n{"text": 5}\n{"text": "good"}\n')
-    with pytest.raises(InvalidInput, match="'text' must be text in line 3 of in.jsonl, got int"):
-        run("in.jsonl", part_rows=1)
-    assert len(list((tmp_path / "out" / "scores").iterdir())) == 2
-    assert not (tmp_path / "out" / "record.json").exists()
-    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"text": "bad"}\n{"text": "5"}\n{"text": "good"}\n')
-    assert run("in.jsonl", part_rows=1).result["rows"] == 4
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("in.jsonl", b'{"text": "good"}\n{"text": null}', ["line 2 of in.jsonl", "null"]),
-        ("in.jsonl", b'{"text": "good"}\n{"text": ', ["line 2 of in.jsonl must be a JSON object", "Expecting value"]),
-        ("in.jsonl", b'["good"]', ["line 1 of in.jsonl must be a JSON object", "list"]),
-        ("in.jsonl", b"[" * 100_000, ["line 1 of in.jsonl must be a JSON object", "recursion"]),
-        ("in.jsonl", b'{"text": "good"}\n\n{"words": "good"}', ["line 3 of in.jsonl must have 'text'", "only words"]),
-        ("in.jsonl", b'{"text": "\\ud800"}', ["line 1 of in.jsonl", "surrogate"]),
-        ("in.jsonl", b'{"text": "good", "id": ["\\udc00"]}', ["'id' must be text in line 1 of in.jsonl", "surrogate"]),
-        ("in.json", b'{"text": "sch\xf6n"}', ["line 1 of in.json must be UTF-8", "0xf6", "iconv"]),
-        ("in.txt", b"good\nbad\nsch\xf6n", ["line 3 of in.txt must be UTF-8", "0xf6", "iconv"]),
-        ("in.txt", b"good\n" + b"a" * 5_000_000 + b"\xf6", ["line 2 of in.txt must be UTF-8"]),
-        ("in.parquet", b"PAR1 no PAR1", ["--input *.parquet must be Parquet", "in.parquet"]),
-        ("in.parquet", {"text": ["good", None]}, ["row 1 (from 0) of in.parquet", "null"]),
-        ("in.parquet", {"text": [1, 2]}, ["'text' of in.parquet must hold text", "int64"]),
-        ("in.parquet", {"words": ["good"]}, ["--text-column must be a column of in.parquet", "'text'", "use one of words"]),
-        ("in.csv", b"good", ["must end in .parquet", "in.csv"]),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_named(run, tmp_path, name, content, words):
-    if isinstance(content, dict):
-        pq.write_table(pyarrow.table(content), tmp_path / name)
-    else:
-        (tmp_path / name).write_bytes(content)
-    keep = ("id",) if b'"id"' in content else ()
-    with pytest.raises(InvalidInput) as refused:
-        run(name, keep=keep)
-    for word in words:
-        assert word in str(refused.value)
-
-
-def test_a_csv_is_refused_with_a_command_that_converts_it(run, tmp_path):
-    path = tmp_path / "my file.csv"
-    path.write_text('text;id\n"a film; to see\ntwice";7\nboring;8\n')
-    with pytest.raises(InvalidInput, match="must end in .parquet") as refused:
-        run(str(path))
-    command = str(refused.value).rpartition("write it as lines of JSON: ")[2]
-    assert command.startswith("python -c ")
-    subprocess.run([sys.executable, *shlex.split(command)[1:]], check=True, timeout=120)
-    written = path.with_suffix(".jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in written] == [
-        {"text": "a film; to see\ntwice", "id": 7},
-        {"text": "boring", "id": 8},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "settings", "words"),
-    [
-        (["no*.txt"], {}, ["--input must match a file", "'no*.txt'"]),
-        (["."], {}, ["which is a folder", "./*.parquet"]),
-        ([], {}, ["--input must name at least one file"]),
-        (["in.txt"], {"runtime": "onx"}, ["'onx'", "did you mean 'onnx'"]),
-        (["in.txt"], {"runtime": "openvino"}, ["openvino/openvino_model.xml", "albert-plus export"]),
-        (["in.txt"], {"max_length": 65}, ["--max-length must be from 1 to the 64 positions", "use --max-length 64"]),
-        (["in.txt"], {"max_length": 3}, ["--max-length must be at least 4"]),
-        (["in.txt"], {"part_rows": 0}, ["--part-rows must be at least 1"]),
-        (["in.txt"], {"token_budget": 0}, ["--token-budget must be at least 1"]),
-        (["in.txt"], {"keep": ("label",)}, ["'label'", "--keep label=OTHER"]),
-        (["in.txt"], {"keep": ("logits",)}, ["'logits'", "--keep logits=OTHER"]),
-        (["in.txt"], {"keep": ("text", "other=text")}, ["'text'", "--keep other=OTHER"]),
-        (["in.txt"], {"keep": ("other",)}, ["in.txt has one column", "--keep other"]),
-        (["in.txt"], {"pair_column": "other"}, ["in.txt has one column", "--text-pair-column other"]),
-        (["in.txt", "in.parquet"], {"keep": ("text", "idx")}, ["in.txt has one column", "--keep idx"]),
-        (["in.jsonl", "in.parquet"], {"keep": ("idx",)}, ["idx is string in in.jsonl", "int64 in in.parquet"]),
-        (["in.parquet"], {"text_column": "txet"}, ["'txet'", "did you mean 'text'"]),
-        (["in.txt"], {"output": "."}, ["--output must hold none of the inputs", "in.txt"]),
-        (["in.txt"], {"output": "other"}, ["--output must be new, empty, or begun by this command"]),
-    ],
-)  # fmt: skip
-def test_what_is_asked_wrongly_is_refused_with_nothing_written(run, tmp_path, inputs, settings, words):
-    write(tmp_path / "in.txt", ["good"])
-    write(tmp_path / "in.jsonl", ["good"])
-    pq.write_table(pyarrow.table({"text": ["good"], "idx": [1]}), tmp_path / "in.parquet")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.md").write_text("mine")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InvalidInput) as refused:
-        run(*inputs, **settings)
-    for word in words:
-        assert word in str(refused.value)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_only_classifiers_score(run, encoder_dir, tmp_path):
-    write(tmp_path / "in.txt", ["good"])
-    with pytest.raises(
-        InvalidInput,
-        match="texts are classified by sequence classifiers, their words by token classifiers, and questions answered by models of spans, got BertModel",
-    ):
-        run("in.txt", engine=encoder_dir, runtime="torch")
-
-
-def test_a_folder_of_models_is_not_one(run, exported_dir, tmp_path):
-    write(tmp_path / "in.txt", ["good"])
-    with pytest.raises(
-        InvalidInput, match=r"--engine must be one model, got .* which holds 1; use --engine .*model:onnx"
-    ):
-        run("in.txt", engine=exported_dir.parent)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"max_length": 32}, ["settings.max_length 64 there, 32 asked for"]),
-        ({"runtime": "onnx-int8"}, ["settings.runtime onnx there, onnx-int8 asked for"]),
-        ({"inputs": ["a.txt"]}, ["2 inputs there, 1 asked for: b.txt"]),
-        ({"inputs": ["b.txt", "a.txt"]}, ["2 inputs there, 2 asked for: in another order"]),
-    ],
-)
-def test_a_run_goes_on_only_with_what_it_was_begun_with(run, tmp_path, change, words):
-    write(tmp_path / "a.txt", ["good"])
-    write(tmp_path / "b.txt", ["bad"])
-    run("*.txt")
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
-    settings = {"inputs": ["*.txt"], **change}
-    with pytest.raises(InvalidInput) as refused:
-        run(*settings.pop("inputs"), **settings)
-    for word in (*words, "choose another --output"):
-        assert word in str(refused.value)
-    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")} == before
-
-
-def test_another_model_under_the_same_name_is_another_engine(run, exported_dir, tmp_path):
-    import shutil
-
-    engine = shutil.copytree(exported_dir, tmp_path / "engine")
-    (engine / "record.json").unlink()  # with it, an engine that was changed is refused whatever it scored
-    write(tmp_path / "in.txt", ["good"])
-    run("in.txt", engine=engine)
-    (engine / "config.json").write_text((engine / "config.json").read_text() + "\n")
-    with pytest.raises(InvalidInput, match=r"engine.sha256 \w+ there, \w+ asked for"):
-        run("in.txt", engine=engine)
-
-
-def test_two_runs_do_not_write_one_directory(run, tmp_path):
-    write(tmp_path / "in.txt", ["good"])
-    with (
-        OutputLock(tmp_path / "out", option="--output"),
-        pytest.raises(StageConflict, match="another process is writing"),
-    ):
-        run("in.txt")
-    assert run("in.txt").result["rows"] == 1
-
-
 def test_a_file_that_is_named_twice_is_scored_once(run, tmp_path):
     write(tmp_path / "in[1].txt", ["good", "bad"])
     assert run("in[1].txt", "*.txt", str(tmp_path / "in[1].txt")).result["rows"] == 2
-
-
-def test_a_file_that_changes_meanwhile_is_told(run, tmp_path, monkeypatch):
-    write(tmp_path / "in.txt", TEXTS)
-    read = reading._READERS["lines of text"]
-
-    def change(part, wanted):
-        os.utime("in.txt", ns=(1, 1))
-        yield from read(part, wanted)
-
-    monkeypatch.setitem(reading._READERS, "lines of text", change)
-    with pytest.raises(InvalidInput, match="an input must stay as it is while it is scored, got .* of in.txt"):
-        run("in.txt")
-    assert list((tmp_path / "out" / "scores").iterdir()) == []
-
-
-@pytest.mark.parametrize("dead", [2, 8])
-def test_a_part_that_kills_its_workers_is_tried_again_and_given_up_in_the_end(run, tmp_path, monkeypatch, dead):
-    write(tmp_path / "in.txt", TEXTS)
-    score_here = stage.score_parts
-
-    def score_parts(parts, job, pool):
-        """Workers that died left their halves."""
-        parts = list(parts)
-        for number in range(dead):
-            (tmp_path / "out" / "scores" / f".{parts[1].name}.{number}.tmp").write_bytes(b"half")
-        return score_here(iter(parts), job, pool)
-
-    monkeypatch.setattr(stage, "score_parts", score_parts)
-    if dead == 8:
-        with pytest.raises(InvalidInput, match="a worker must live through rows 20 to 39 of in.txt, got 8 that died"):
-            run("in.txt", part_rows=20)
-        return
-    assert run("in.txt", keep=("text=same",), part_rows=20).result["rows"] == len(TEXTS)
-    assert [row["same"] for row in rows_of(tmp_path)] == TEXTS
-    assert len(list((tmp_path / "out" / "scores").iterdir())) == 3
 
 
 def test_the_command_prints_what_was_done(exported_dir, tmp_path):
@@ -608,56 +338,6 @@ def test_scoring_needs_nothing_that_only_a_server_needs():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("harm", ["cut", "empty", "garbage", "zeros", "a link"])
-def test_a_damaged_part_is_scored_anew(run, tmp_path, harm, capsys):
-    (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
-    whole = run("in.txt", part_rows=16)
-    (tmp_path / "out" / "record.json").unlink()
-    part = sorted((tmp_path / "out" / "scores").iterdir())[1]
-    content = part.read_bytes()
-    middle = len(content) // 3
-    if harm == "a link":
-        part.rename(tmp_path / "elsewhere")
-        part.symlink_to(tmp_path / "elsewhere")
-    else:
-        # In its pages, which have checksums: its footer is whole.
-        part.write_bytes({"cut": content[:-9], "empty": b"", "garbage": content[:middle] + os.urandom(64) + content[middle + 64 :],
-                          "zeros": bytes(len(content))}[harm])  # fmt: skip
-    again = run("in.txt", part_rows=16)
-    assert f"a part must be what was written, got {part}" in capsys.readouterr().out
-    assert again.files == whole.files
-    assert again.result["rows_of_this_run"] == 16
-    if harm == "a link":
-        assert (tmp_path / "elsewhere").read_bytes() == content
-
-
-@pytest.mark.parametrize("name", ["out", "out/scores", ".out.lock"])
-def test_links_are_not_written_through(run, tmp_path, name):
-    (tmp_path / "in.txt").write_text("good\n")
-    (tmp_path / "precious").mkdir()
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    if name == "out/scores":
-        run("in.txt", part_rows=1)
-        (tmp_path / name).rename(tmp_path / "moved")
-    (tmp_path / name).symlink_to(tmp_path / "precious")
-    with pytest.raises(InvalidInput, match=f"{name}, which is a link to .*precious"):
-        run("in.txt", part_rows=1)
-    assert not list((tmp_path / "precious").iterdir())
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", '{"format": 1}', '{"format": 1, "settings": [], "engine": {}, "sources": []}', "[" * 5000, "", '{"format": NaN}']
-)  # fmt: skip
-def test_a_plan_of_another_shape_is_refused(run, tmp_path, text):
-    (tmp_path / "in.txt").write_text("good\n")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "plan.json").write_text(text)
-    with pytest.raises(
-        InvalidInput, match="the plan of a run must .*choose another --output, or remove that directory"
-    ):
-        run("in.txt")
-
-
 def test_a_taggers_rows_have_words_tags_and_entities(tokenizer_dir, run, tmp_path):
     """Against the tagger itself, a text at a time."""
     make_tagger(tmp_path / "tagger", tokenizer_dir)
@@ -677,17 +357,3 @@ def test_a_taggers_rows_have_words_tags_and_entities(tokenizer_dir, run, tmp_pat
         assert all(row["text"][each["start"] : each["end"]] == each["text"] for each in row["entities"])
     assert any(row["entities"] for row in rows_of(tmp_path))
     assert [row["truncated"] for row in rows_of(tmp_path)] == [False] * 4 + [True, False]
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"logits": True}, "--logits is for classifiers of texts"),
-        ({"keep": ("text=tags",)}, "got 'tags'; call it otherwise: --keep text=OTHER"),
-    ],
-)
-def test_what_a_tagger_cannot_write_is_refused(tokenizer_dir, run, tmp_path, settings, said):
-    make_tagger(tmp_path / "tagger", tokenizer_dir)
-    write(tmp_path / "in.jsonl", ["a"])
-    with pytest.raises(InvalidInput, match=said):
-        run("in.jsonl", engine=tmp_path / "tagger", runtime="torch", **settings)
