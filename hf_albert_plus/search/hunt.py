@@ -116,12 +116,13 @@ class Hunt(Learning):
         shop = self.workshop
         if shop.guide == shop.teacher:
             return
-        directory = shop.export(shop.guide, shop.out / TRIMMED / "model")
-        paces = shop.paces(
-            Target("candidate", directory, RUNTIME), shop.out / TRIMMED / "paces", baseline=self.clock.target
-        )
         words = "all layers, the pieces that the task uses, no training"
-        self.keep(TRIMMED, words, directory, RUNTIME, paces=paces)
+        with self._or_left(TRIMMED, words):
+            directory = shop.export(shop.guide, shop.out / TRIMMED / "model")
+            paces = shop.paces(
+                Target("candidate", directory, RUNTIME), shop.out / TRIMMED / "paces", baseline=self.clock.target
+            )
+            self.keep(TRIMMED, words, directory, RUNTIME, paces=paces)
 
     def _measure_shapes(self) -> None:
         """Times two shapes without training, a thin and a flat one, as a start for what is predicted."""

@@ -314,6 +314,13 @@ def test_what_cannot_be_exported_is_left_and_the_search_goes_on(hunt):
     assert [each.name for each in hunt(max_drop=1.0, broken="layers").finished][:1] == ["teacher"]
 
 
+def test_a_trimmed_teacher_that_cannot_be_exported_ends_no_search(hunt):
+    assert "trimmed" in [each.name for each in hunt(max_drop=1.0, trims=True).finished]
+    found = hunt(max_drop=1.0, trims=True, broken="trimmed")
+    assert [each.why for each in found.tried if each.name == "trimmed"] != [None]
+    assert picked(found) not in (None, "teacher", "trimmed")
+
+
 def test_where_whole_layers_are_too_slow_fewer_are_tried(hunt):
     """The thinnest of six layers is 50 times the teacher's pace."""
     found = hunt(min_speedup=60.0, exits=False)

@@ -47,14 +47,17 @@ class PlantedShop:
     alone: float = 1.0  # the power of a speedup in batches that is the speedup of one text at a time
     broken: str = ""  # in the names of what cannot be exported
     first: float = 0.4  # points that a shape loses more after its first passes
+    trims: bool = False  # the file has no room for all pieces of the vocabulary
     again: float = 0.0  # points that it loses less after each further round
     done: dict = field(default_factory=dict)  # what was made, in whichever run: directory -> record
 
     def __post_init__(self):
         self.teacher = self.whole = self.guide = self.out / "teacher-model"
+        if self.trims:
+            self.guide = self.out / "trimmed-model"
         self.task, self.passes, self.ctrl_c = get_task("sst2"), Passes(4.0, 4.0, seconds=TRAINED / 4), CtrlC()
         self.records, self.saved_s, self.taught, self.students = [], [], {}, {}
-        self.shapes = {"teacher": Slimmed(LAYERS, 1.0)}
+        self.shapes = dict.fromkeys(("teacher", "trimmed"), Slimmed(LAYERS, 1.0))
         self.rows = SimpleNamespace(data=self.out / "rows")
 
     spent_s = property(lambda self: sum(each.seconds for each in self.records) - sum(self.saved_s))
