@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..records.record import RECORD, read_record
 from .time_left import is_of_exits
-from .tried import BEGUN
+from .tried import has_only_begun, name_of_shape
 from .workshop import Workshop
 
 # The directories of a candidate before it gets exits or is exported, in their order.
@@ -21,8 +21,8 @@ _OPTIONS = {
 def commands_of(name: str, shop: Workshop) -> str:
     """The commands that make a candidate, stage by stage, as its records have them."""
     base, exits, ending = name.partition("-exits")
-    has_begun = base.endswith(BEGUN)
-    folder = shop.out / base.removesuffix(BEGUN)
+    has_begun = has_only_begun(base)
+    folder = shop.out / name_of_shape(base)
     stages = [*_STAGES, "exits", f"calibrated{ending}", f"leaves-early{ending}"] if exits else [*_STAGES, "model"]
     if has_begun:
         stages = [*_STAGES[:-1], "begun-model"]

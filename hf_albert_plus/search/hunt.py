@@ -28,7 +28,7 @@ from .shapes import Slimmed, can_share, shape_of_time
 from .study_log import StudyLog, TriedProposal
 from .taken_up import first_seen
 from .time_left import OutOfTime
-from .tried import BEGUN, TEACHER, TRIMMED, Tried
+from .tried import TEACHER, TRIMMED, Tried, has_only_begun
 from .workshop import RUNTIME
 
 # How a search ends that more time would take further.
@@ -245,7 +245,7 @@ class Hunt(Learning):
         whose rest waits have none before it."""
         if is_worth_it(self):
             for measured in shapes:
-                if not measured.name.endswith(BEGUN) and is_small_enough(measured, self.budget):
+                if not has_only_begun(measured.name) and is_small_enough(measured, self.budget):
                     shape_leaves_early(self, measured.name)
 
     def _try_speed(self, ms: float) -> str | None:

@@ -17,7 +17,7 @@ from .setbacks import SETBACKS
 from .shapes import Slimmed
 from .study_log import StudyLog
 from .taken_up import first_seen
-from .tried import BEGUN, Tried, name_of_student
+from .tried import Tried, has_only_begun, name_as_begun, name_of_student
 from .workshop import RUNTIME
 
 # The directories of a candidate's export and paces, by that of what was exported.
@@ -74,9 +74,9 @@ class Learning(Ledger):
                     begun = self._learn_first(shape, ms=self.clock.predicted_ms(shape))
                     if begun is not None:
                         # What leads may have been a base after its first passes, before it learned the rest.
-                        shop.taught.setdefault(f"{shape.name}{BEGUN}", (shape, shop.begin(shape)))
+                        shop.taught.setdefault(name_as_begun(shape.name), (shape, shop.begin(shape)))
                         (self._learn_all if seen.taught else self._measure_begun)(begun)
-        names = {f"{shape.name}{ending}" for shape in self.log.of_others for ending in ("", BEGUN)}
+        names = {name for shape in self.log.of_others for name in (shape.name, name_as_begun(shape.name))}
         return [each for each in self.finished if each.name in names]
 
     @contextmanager
@@ -133,7 +133,7 @@ class Learning(Ledger):
     def waiting_leader(self) -> Begun | None:
         """The fastest shape that holds, if the rest of its passes waits."""
         leader = next(iter(self.of_holding()), None)
-        if leader is None or not leader.name.endswith(BEGUN):
+        if leader is None or not has_only_begun(leader.name):
             return None
         shape, _ = self.workshop.taught[leader.name]
         return None if shape.name in self.names() else self.begun[shape.name]
@@ -142,7 +142,7 @@ class Learning(Ledger):
         """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:
         the time has ended before they could learn the rest. The fastest first, until one holds."""
         for begun in sorted(self.begun.values(), key=lambda each: each.ms):
-            if {begun.shape.name, f"{begun.shape.name}{BEGUN}"} & self.names() or not self._is_of_use(begun):
+            if {begun.shape.name, name_as_begun(begun.shape.name)} & self.names() or not self._is_of_use(begun):
                 continue
             self.time.afford(self.time.measuring_s())
             tried = self._measure_begun(begun)
@@ -152,7 +152,7 @@ class Learning(Ledger):
     def _measure_begun(self, begun: Begun) -> Tried | None:
         """The candidate that a shape is after its first passes; None where it cannot be made."""
         shape = begun.shape
-        name, words = f"{shape.name}{BEGUN}", f"{shape.in_words()}, a quarter of its passes"
+        name, words = name_as_begun(shape.name), f"{shape.in_words()}, a quarter of its passes"
         learned = self.workshop.begin(shape)
         self.workshop.taught[name] = (shape, learned)
         with self._or_left(name, words):
@@ -182,7 +182,7 @@ class Learning(Ledger):
             self.log.finish(shape, score=worth, speedup=tried.measured.speedup, lost=lost)
             if self.holds(shape.name):
                 # It takes the place of what it was.
-                self.tried = [each for each in self.tried if each.name != f"{shape.name}{BEGUN}"]
+                self.tried = [each for each in self.tried if each.name != name_as_begun(shape.name)]
 
     @contextmanager
     def _or_left(self, name: str, words: str, *, logged: Slimmed | None = None) -> Iterator[None]:

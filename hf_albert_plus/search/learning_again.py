@@ -5,7 +5,7 @@ import math
 from .learning import Learning
 from .pick import Measured, affords, is_small_enough
 from .shapes import Slimmed
-from .tried import BEGUN
+from .tried import has_only_begun
 
 # What counts as faster, beside what times differ by from one measuring to the next.
 FASTER = 1.03
@@ -34,7 +34,7 @@ def next_to_learn_again(learning: Learning, *, slowest_ms: float) -> Slimmed | N
     open_ones = [
         name
         for name, shape in shapes.items()
-        if not name.endswith(BEGUN) and shape.again().name not in learning.names() and gained(shape, learning)
+        if not has_only_begun(name) and shape.again().name not in learning.names() and gained(shape, learning)
     ]
     nearest = min(open_ones, key=lambda name: _bound(name, learning), default=None)
     return None if nearest is None else shapes[nearest]

@@ -8,8 +8,22 @@ from .pick import Measured
 
 # Candidates that need no training: all of the teacher, and with the pieces alone that its task uses.
 TEACHER, TRIMMED = "teacher", "trimmed"
-# Behind the name of a shape that learned for its first passes alone.
-BEGUN = "-begun"
+_BEGUN = "-begun"
+
+
+def name_as_begun(shape: str) -> str:
+    """The name of a candidate that is a shape after its first passes alone."""
+    return f"{shape}{_BEGUN}"
+
+
+def has_only_begun(name: str) -> bool:
+    """Whether a candidate is a shape after its first passes alone."""
+    return name.endswith(_BEGUN)
+
+
+def name_of_shape(candidate: str) -> str:
+    """The name of the shape that a candidate is, whether it has only begun or not."""
+    return candidate.removesuffix(_BEGUN)
 
 
 def name_of_student(directory: str) -> str:

@@ -48,7 +48,7 @@ SEARCH: tuple[Fault, ...] = (
     Fault(
         "a-base-is-forgotten",
         "What was cut from a shape before that learned the rest is not taken up.",
-        'shop.taught.setdefault(f"{shape.name}{BEGUN}", (shape, shop.begin(shape)))',
+        "shop.taught.setdefault(name_as_begun(shape.name), (shape, shop.begin(shape)))",
         "pass",
         ("test_another_budget_takes_up_what_was_cut_from_what_had_only_begun",),
     ),
