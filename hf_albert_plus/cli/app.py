@@ -18,6 +18,7 @@ from .failures import run_command
 from .floors import floor
 from .gpu_checks import gpu
 from .inspections import inspect
+from .json_argument import OneVerb
 from .main_job import demo, run
 from .publish import push
 from .reports import card, report
@@ -173,7 +174,7 @@ def main() -> None:
 def _add(group: typer.Typer, verbs: Iterable[Verb], *, panel: str | None = None, prefix: str = "") -> None:
     for name, function, example in verbs:
         epilog = f"Example: albert-plus {prefix}{name} {example}".rstrip()
-        group.command(name, epilog=epilog, rich_help_panel=panel)(function)
+        group.command(name, cls=OneVerb, epilog=epilog, rich_help_panel=panel)(function)
 
 
 _add(app, MAIN_JOB, panel="Main job")
@@ -192,4 +193,6 @@ _add(app, SERVE, panel="Serve")
 # As they were called before they were members of bench.
 for _name, _function, _example in BENCH:
     if _function in (bench_pretrain, bench_serve):
-        app.command(f"bench-{_name}", hidden=True, epilog=f"Example: albert-plus bench-{_name} {_example}")(_function)
+        app.command(
+            f"bench-{_name}", cls=OneVerb, hidden=True, epilog=f"Example: albert-plus bench-{_name} {_example}"
+        )(_function)

@@ -9,7 +9,7 @@ from hf_albert_plus.eval.settings import BenchSettings, InvarianceSettings, Serv
 
 from ..training.settings import Precision, trains_in_bf16
 from . import options as o
-from .console import notes, print_rows, start
+from .console import gives_json, notes, print_rows, start
 from .settings_options import with_settings
 from .task_options import Scored
 
@@ -34,7 +34,6 @@ def bench_pretrain(
     from hf_albert_plus.eval.latency.pretraining_step import bench_pretraining
 
     from ..config_building import parse_settings
-    from ..records.files import write_json
     from ..variants import get_variant
 
     start(threads)
@@ -47,8 +46,8 @@ def bench_pretrain(
         seconds=seconds,
         threads=threads,
     )
-    if json_file is not None:
-        write_json(json_file, document)
+    if gives_json(document, json_file):
+        return
     print_rows(
         ["step", "tokens/s", "speedup", "95 %", "of attainable arithmetic"],
         [
@@ -84,15 +83,13 @@ def bench_serve(
     from hf_albert_plus.eval.load.traffic import Traffic
     from hf_albert_plus.eval.targets import parse_target
 
-    from ..records.files import write_json
-
     start(None)
     traffic = Traffic(data=on.data, task=on.task, max_length=settings.max_length)
     document = bench_served(
         parse_target(target), traffic, settings, cluster=cluster, peers=peer_environments.resolve() if peers else None
     )
-    if json_file is not None:
-        write_json(json_file, document)
+    if gives_json(document, json_file):
+        return
     throughput = document["throughput"]
     print_rows(
         ["throughput", "sentences/s", "of the engine", "95 %"],
@@ -151,15 +148,13 @@ def bench_invariance(
     from hf_albert_plus.eval.measured_documents import to_json
     from hf_albert_plus.eval.targets import parse_target, parse_targets
 
-    from ..records.files import write_json
-
     base, parsed = parse_target(baseline), parse_targets(targets)
     start(threads)
     document = measure(
         parsed, baseline=base, traffic=Traffic(data=on.data, task=on.task), settings=settings, threads=threads
     )
-    if json_file is not None:
-        write_json(json_file, to_json(document))
+    if gives_json(to_json(document), json_file):
+        return
     show = _print_answers if document.rows[0].least_cosine is None else _print_vectors
     show(document)
 

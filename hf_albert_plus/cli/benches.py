@@ -10,7 +10,7 @@ from hf_albert_plus.eval.settings import BenchSettings
 
 from ..errors import InvalidInput
 from . import options as o
-from .console import notes, print_rows, start
+from .console import gives_json, notes, print_rows, start
 from .settings_options import Fields, with_settings
 from .task_options import MaybeScored, OnTask
 
@@ -81,8 +81,7 @@ def bench(
     else:
         stage(parsed, output=out, **options)
         latency = read_latency(out / LATENCY)
-    _write(latency, json_file)
-    _print(latency)
+    _give(latency, json_file)
 
 
 @with_settings
@@ -98,8 +97,7 @@ def peers(
     from hf_albert_plus.eval.latency.peers import bench_peers
 
     comparison = bench_peers(model, shapes=parsed, seconds=settings.seconds, threads=threads)
-    _write(comparison, json_file)
-    _print(comparison)
+    _give(comparison, json_file)
 
 
 @with_settings
@@ -115,8 +113,7 @@ def passes(
     from hf_albert_plus.eval.latency.pass_gains import bench_passes
 
     comparison = bench_passes(model, shapes=parsed, seconds=settings.seconds, threads=threads)
-    _write(comparison, json_file)
-    _print(comparison)
+    _give(comparison, json_file)
 
 
 @with_settings
@@ -135,8 +132,7 @@ def self_check(
     from hf_albert_plus.eval.latency.self_check import self_check as check
 
     comparison = check(parse_target(target), shapes=parsed, seconds=settings.seconds, threads=threads)
-    _write(comparison, json_file)
-    _print(comparison)
+    _give(comparison, json_file)
     for shape, ratio in (comparison.times_as_long_beside_another or {}).items():
         notes.print(f"{shape}: {ratio:.2f} times as long beside a process that takes a core", markup=False)
 
@@ -156,8 +152,7 @@ def cuda(
     from hf_albert_plus.eval.latency.cuda import bench_cuda
 
     comparison = bench_cuda(parse_target(directory), shapes=parsed, seconds=settings.seconds)
-    _write(comparison, json_file)
-    _print(comparison)
+    _give(comparison, json_file)
 
 
 def _traffic(on: OnTask | None, max_length: int) -> "Traffic | None":
@@ -180,13 +175,11 @@ def _with_baseline(targets: list[str], baseline: str | None) -> "tuple[list[Targ
     return parse_targets([*targets, *([] if is_target else [baseline])]), base
 
 
-def _write(document: "Latency | Comparison", file: Path | None) -> None:
+def _give(document: "Latency | Comparison", file: Path | None) -> None:
     from hf_albert_plus.eval.measured_documents import to_json
 
-    from ..records.files import write_json
-
-    if file is not None:
-        write_json(file, to_json(document))
+    if not gives_json(to_json(document), file):
+        _print(document)
 
 
 _TIMING = ("p50 ms", "p99 ms", "/s", "speedup", "95 %")

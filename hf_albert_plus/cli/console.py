@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ..records import processes
+from ..records.files import write_json
+from .json_argument import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from hf_albert_plus.eval.reporting.table import Table
@@ -33,6 +35,20 @@ def quiet_transformers() -> None:
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+
+
+def gives_json(content: Any, file: Path | None) -> bool:
+    """Writes numbers where `--json` says: to a file, or to standard output, which has nothing else then.
+
+    Returns:
+        Whether they were printed, so that no table may be.
+    """
+    if file == STANDARD_OUTPUT:
+        print_json(content)
+        return True
+    if file is not None:
+        write_json(file, content)
+    return False
 
 
 def print_json(content: Any) -> None:

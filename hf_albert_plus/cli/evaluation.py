@@ -11,7 +11,7 @@ from ..errors import InvalidInput, suggest
 from ..hub_connection import check_data, check_model
 from ..tasks.glue import get_task
 from . import options as o
-from .console import notes, print_json, print_rows, start
+from .console import gives_json, notes, print_json, print_rows, start
 from .settings_options import Fields, with_settings
 from .task_options import Scored
 
@@ -73,8 +73,6 @@ def evaluate(
     from hf_albert_plus.eval.measured_documents import read_scores, to_json
     from hf_albert_plus.eval.targets import parse_targets
 
-    from ..records.files import write_json
-
     if predictions:
         files = [_row_file(text, next(iter(chosen.rows))) for text in predictions]
         if out is None:
@@ -101,9 +99,8 @@ def evaluate(
         scores = read_scores(out / scoring.SCORES)
     if save_predictions is not None:
         _save(scores, save_predictions, chosen)
-    if json_file is not None:
-        write_json(json_file, to_json(scores))
-    _print(scores, chosen)
+    if not gives_json(to_json(scores), json_file):
+        _print(scores, chosen)
 
 
 def _row_file(text: str, first: str) -> tuple[str, Path]:
@@ -235,8 +232,6 @@ def retrieve(
     check_data(data)
     if static is not None:
         check_model(static, option="--static")
-    from ..records.files import write_json
-
     start(threads)
     from hf_albert_plus.eval.retrieval.search import retrieve as search
 
@@ -249,9 +244,8 @@ def retrieve(
         index_file=index,
         static=static,
     )
-    if json_file is not None:
-        write_json(json_file, document)
-    _print_retrieval(document)
+    if not gives_json(document, json_file):
+        _print_retrieval(document)
 
 
 def _print_retrieval(document: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import typer
 from ..conversion.settings import Pooling
 from ..records.outputs import check_directory, check_file
 from ..records.processes import MOST_THREADS
+from .json_argument import STANDARD_OUTPUT
 
 
 def _directory(path: Path | None, option: typer.CallbackParam) -> Path | None:
@@ -17,7 +18,7 @@ def _directory(path: Path | None, option: typer.CallbackParam) -> Path | None:
 
 
 def _file(path: Path | None, option: typer.CallbackParam) -> Path | None:
-    if path is not None:
+    if path is not None and path != STANDARD_OUTPUT:
         check_file(path, option=option.opts[-1])
     return path
 
@@ -82,5 +83,14 @@ HubData = Annotated[
         help="A data set on the Hub that it learned from; repeat for several. Default: as the records behind it say.",
     ),
 ]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write every raw number to this file.", **FILE)]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--json",
+        metavar="[FILE]",
+        help="Also write every raw number to this file; without a name print them instead of tables.",
+        allow_dash=True,
+        **FILE,
+    ),
+]
 JsonOut = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")]
