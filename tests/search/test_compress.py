@@ -31,8 +31,9 @@ from tests.support.command_line import invoke
 
 @pytest.fixture(autouse=True)
 def even_machine(short_benches, monkeypatch):
-    """Speeds are planted, and one proposal that improves nothing ends a search."""
+    """Speeds are planted, a search looks at few of them, and one proposal that improves nothing ends it."""
     monkeypatch.setattr("hf_albert_plus.search.hunt._IDLE", 1)
+    monkeypatch.setattr("hf_albert_plus.search.descent._CLOSE", 2.0)
     with planted_paces():
         yield
 
