@@ -1,6 +1,7 @@
 """Candidates whose texts leave early: exits on what has learned, at thresholds that lose little."""
 
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from hf_albert_plus.eval.scoring import logits_scorer_for
@@ -16,6 +17,8 @@ from .workshop import WITH_EXITS, Threshold
 
 # How much faster than without exits the teacher must be with them, so that they are worth trying on its shapes.
 _WORTH_IT = 1.1
+# How often what leaving early may lose is doubled where it holds.
+_DOUBLINGS = 2
 
 
 def teacher_leaves_early(ledger: Ledger) -> None:
@@ -53,7 +56,8 @@ def shape_leaves_early(ledger: Ledger, name: str) -> None:
 
 def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | None) -> None:
     """Teaches exits on a candidate, and tries thresholds: those that may lose most, which are the fastest, first, until one holds; then one between
-    it and the last that did not.
+    it and the last that did not. Where the first one holds, those that may lose twice as much come before that: the teacher may have learned the rows that
+    thresholds are found on, and what is lost there is more than on rows that it has not seen.
 
     Args:
         left: points that they may lose; None where the budget has no such limit, and the least is tried alone.
@@ -66,14 +70,22 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
         say(f"  {words}, with exits: {error}")
         return
     leave = partial(_leave, ledger, exits, name=name, words=words, model=model, found=[], answered=AnswersOfExits())
-    too_much: float | None = None
-    for max_drop in exit_drops(left, least=_least(ledger)):
+
+    def holds(max_drop: float) -> bool:
         kept = leave(max_drop=max_drop)
-        if kept is not None and ledger.holds(kept.name):
-            if too_much is not None:
-                leave(max_drop=_rounded(ledger, (max_drop + too_much) / 2))
-            return
-        too_much = max_drop
+        return kept is not None and ledger.holds(kept.name)
+
+    drops = exit_drops(left, least=_least(ledger))
+    failed = list(takewhile(lambda drop: not holds(drop), drops))
+    if left is None or len(failed) == len(drops):
+        return
+    held, too_much = drops[len(failed)], failed[-1] if failed else None
+    for _ in range(_DOUBLINGS):
+        if too_much is None:
+            twice = _twice(ledger, held)
+            held, too_much = (twice, None) if holds(twice) else (held, twice)
+    if too_much is not None:
+        leave(max_drop=_rounded(ledger, (held + too_much) / 2))
 
 
 def _leave(
@@ -112,6 +124,11 @@ def _leave(
 def _least(ledger: Ledger) -> float:
     """What leaving early may lose where nothing else is said: a tenth of a point, and of an error a tenth of what may be lost."""
     return (ledger.budget.max_drop or 0.0) / 10 if ledger.task.is_scored_by_error else LEAST_DROP
+
+
+def _twice(ledger: Ledger, lost: float) -> float:
+    """Twice as much, of points no more than there are."""
+    return _rounded(ledger, 2 * lost if ledger.task.is_scored_by_error else min(2 * lost, 100.0))
 
 
 def _rounded(ledger: Ledger, left: float) -> float:

@@ -18,6 +18,20 @@ SEARCH: tuple[Fault, ...] = (
         ("test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left",),
     ),
     Fault(
+        "exits-within-the-budget-alone",
+        "Exits may lose no more where their thresholds are found than where they are judged.",
+        "_DOUBLINGS = 2",
+        "_DOUBLINGS = 0",
+        ("test_thresholds_that_lose_less_than_they_may_are_followed_by_those_that_may_lose_twice_as_much",),
+    ),
+    Fault(
+        "a-trimmed-teacher-ends-it",
+        "A trimmed teacher that cannot be exported ends the search.",
+        "with self._or_left(TRIMMED, words):",
+        "if words:",
+        ("test_a_trimmed_teacher_that_cannot_be_exported_ends_no_search",),
+    ),
+    Fault(
         "the-surest-is-never-picked",
         "A search ends with nothing although a candidate holds.",
         "for confidence, rule in [*rules, (CONFIDENCE, surest)]:",

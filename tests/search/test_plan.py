@@ -53,8 +53,8 @@ def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
 
 
 def test_between_a_threshold_that_loses_too_much_and_one_that_holds_another_is_tried(hunt):
-    """A planted threshold loses 0.8 of what it may: of the three points that the whole teacher may lose all hold, and of the 1.2 that its first
-    shape may lose here, beside 1.8 of its own, none but the last."""
+    """A planted threshold loses 0.8 of what it may: the three points that the whole teacher may lose hold, and neither six nor what is between; of the 1.2
+    that its first shape may lose here, beside 1.8 of its own, none but the last."""
     first = hunt(max_drop=3.0, exits_gain=1.0, first=LATE)
     (shape, _) = next(iter(first.workshop.taught.values()))
     found = hunt(max_drop=3.0, lost={shape.name: 1.8}, first=LATE)
@@ -62,7 +62,18 @@ def test_between_a_threshold_that_loses_too_much_and_one_that_holds_another_is_t
     held = [found.holds(f"{shape.name}-exits{ending}") for ending in of_shape]
     assert (of_shape, held) == (["-1.2", "-0.6", "-0.9"], [False, True, True])
     of_teacher = [each.name for each in found.tried if each.name.startswith("teacher-exits")]
-    assert of_teacher == ["teacher-exits-3"]
+    assert [name for name in of_teacher if found.holds(name)] == ["teacher-exits-3"]
+    assert of_teacher == ["teacher-exits-3", "teacher-exits-6", "teacher-exits-4.5"]
+
+
+def test_thresholds_that_lose_less_than_they_may_are_followed_by_those_that_may_lose_twice_as_much(hunt):
+    """On rows that the teacher has not learned: a quarter of what is lost where thresholds are found."""
+    found = hunt(max_drop=3.0, exits_lose=0.25)
+    of_teacher = [each.name.partition("-exits-")[2] for each in found.tried if each.name.startswith("teacher-exits")]
+    assert of_teacher == ["3", "6", "12", "9"]
+    assert [found.holds(f"teacher-exits-{each}") for each in of_teacher] == [True, True, False, True]
+    unbounded = hunt(max_drop=100.0, exits_lose=0.1)
+    assert [each.name for each in unbounded.tried if each.name.startswith("teacher-exits")] == ["teacher-exits-100"]
 
 
 def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):

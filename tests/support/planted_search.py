@@ -44,6 +44,7 @@ class PlantedShop:
         default_factory=dict
     )  # name -> points after all passes; others lose a hundred points of their time
     exits_gain: float = EXITS
+    exits_lose: float = 0.8  # of what they may lose on the rows that their thresholds are found on
     alone: float = 1.0  # the power of a speedup in batches that is the speedup of one text at a time
     broken: str = ""  # in the names of what cannot be exported
     first: float = 0.4  # points that a shape loses more after its first passes
@@ -122,7 +123,7 @@ class PlantedShop:
         shape = self.shapes.get(folder.parent.name, Slimmed(LAYERS, 1.0))
         lost = self.points(shape) + (self.first if "begun" in folder.name else 0.0)
         if folder.name.startswith("leaves-early-"):
-            lost += 0.8 * float(folder.name.removeprefix("leaves-early-"))
+            lost += self.exits_lose * float(folder.name.removeprefix("leaves-early-"))
         right = ROWS - round(lost * ROWS / 100) - ROWS // 10
         answers = Sample(numpy.array([[1] * right + [0] * (ROWS - right)]), numpy.ones(ROWS, int))
         return SimpleNamespace(answers=answers, score=100 * right / ROWS)
