@@ -1,5 +1,6 @@
 """`--json` of the verbs that measure: with a file it is written beside the tables, without one it takes their place on standard output."""
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,6 @@ class OneVerb(TyperCommand):
 def _with_dash(args: list[str]) -> list[str]:
     """The words with a dash behind a `--json` that no name of a file follows."""
     words: list[str] = []
-    for word, following in zip(args, [*args[1:], "--"], strict=True):
+    for word, following in zip_longest(args, args[1:], fillvalue="--"):
         words += [word, str(STANDARD_OUTPUT)] if word == "--json" and following.startswith("--") else [word]
     return words

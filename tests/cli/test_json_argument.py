@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hf_albert_plus.cli.json_argument import OneVerb
+from hf_albert_plus.cli.json_argument import OneVerb, _with_dash
 from tests.support.command_line import invoke
 
 
@@ -28,6 +28,14 @@ def test_an_option_may_follow(exported_dir, short_benches):
     document = json.loads(invoke(*words).stdout)
     assert [row["label"] for row in document["rows"]] == ["a onnx fp32", "model onnx fp32"]
     assert document["rows"][0]["loads"]["1x8"]["p50_ms"] > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("", ""), ("--json", "--json -"), ("a --json", "a --json -"), ("--json --out b", "--json - --out b"), ("--json c a", "--json c a"), ("a b", "a b")],
+)  # fmt: skip
+def test_a_dash_stands_where_no_file_does(given, read):
+    assert _with_dash(given.split()) == read.split()
 
 
 def test_every_json_of_the_command_line_may_stand_alone():
