@@ -68,7 +68,7 @@ class Copy(SourceTree):
                 link.symlink_to(self.root / name, target_is_directory=True)
 
     def run(self, tests: Sequence[str]) -> dict[str, str]:
-        """Runs tests of the default tier.
+        """Runs tests, slow ones too.
 
         Returns:
             Name of a test function -> passed, not run, or failed and why.
@@ -79,7 +79,19 @@ class Copy(SourceTree):
         report, log = self.root / "planted_faults_report.json", self.root / "planted_faults.log"
         report.unlink(missing_ok=True)
         code = self._pytest(
-            [str(log), "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "tests.planted_faults", *tests], report
+            [
+                str(log),
+                "-q",
+                "--tb=line",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "tests.planted_faults",
+                "-m",
+                "slow or not slow",
+                *tests,
+            ],
+            report,
         )
         if not report.is_file() or code not in (0, 1):
             raise RuntimeError(f"pytest ended with {code}:\n{log.read_text('utf-8')[-3000:] if log.is_file() else ''}")

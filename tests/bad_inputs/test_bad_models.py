@@ -271,6 +271,7 @@ FAULTS = {
 
 
 # A bench reads tokens without a text.
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "fault"), [(v, f) for v in VERBS for f in FAULTS if (v, f) != ("bench", "tokenizer")])
 def test_every_verb_refuses_a_bad_directory(directory, data_dir, tmp_path, verb, fault):
     change, words = FAULTS[fault]

@@ -123,6 +123,7 @@ def test_what_only_a_classifier_does_is_refused(vectors_dir, files, tmp_path, as
         )
 
 
+@pytest.mark.slow
 def test_models_without_vectors_are_refused(exported_dir, encoder_dir, files, tmp_path):
     """A classifier, an encoder in torch whose files say nothing of pooling, and its graph without vectors."""
     export(encoder_dir, to=["onnx"], output=tmp_path / "plain")

@@ -112,6 +112,7 @@ def said_by(directory, texts):
 TEXTS = ["good film", "bad bad cast", "no plot", "great"]
 
 
+@pytest.mark.slow
 def test_weights_exports_and_thresholds_have_the_temperature(tmp_path, tokenizer_dir):
     names = ("rude", "spam", "toxic")
     data, task = own_data(tmp_path, several=True, names=names)

@@ -145,6 +145,7 @@ def test_a_wrong_value_ends_with_2_the_repair_and_nothing_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_wrong_value_shows_no_traceback(classifier_dir, tmp_path):
     done = albert_plus("export", classifier_dir, "--to", "tflite", "--out", tmp_path / "z", check=False)
     assert done.returncode == 2

@@ -23,6 +23,7 @@ def test_without_a_file_the_numbers_alone_are_printed(words, scored, tmp_path):
     assert [row["metrics"] for row in printed["rows"]] == [row["metrics"] for row in written["rows"]]
 
 
+@pytest.mark.slow
 def test_an_option_may_follow(exported_dir, short_benches):
     words = ["bench", "--json", "--baseline", f"{exported_dir}:onnx", "--shapes", "1x8", "--seconds", 0.05, f"a={exported_dir}:onnx"]  # fmt: skip
     document = json.loads(invoke(*words).stdout)

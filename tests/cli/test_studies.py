@@ -91,6 +91,7 @@ def pretraining_study(tmp_path, monkeypatch):
     return run, tmp_path / "study"
 
 
+@pytest.mark.slow
 def test_the_study_of_pretraining_makes_each_run_once_and_reads_what_it_made(pretraining_study):
     run, folder = pretraining_study
     calls = run(SEEDS="4 5", JOBS="1")
@@ -137,6 +138,7 @@ def test_the_study_of_pretraining_makes_what_is_asked_for_and_begins_nothing_too
     assert "| AdamW, 256 rows | not measured |" in written
 
 
+@pytest.mark.slow
 def test_the_study_of_compression_reads_what_it_made(tmp_path):
     (tmp_path / "text.txt").write_text("text")
     made, exported, measured = {"org/encoder"}, {}, set()
@@ -191,6 +193,7 @@ PASSES = {"mrpc": 6, "sst2": 2}
 OF_TEXT = ["distilbert", "extreme", "mobilebert", "tinybert", "well-read"]
 
 
+@pytest.mark.slow
 def test_the_study_of_methods_gives_each_the_same_steps(tmp_path, monkeypatch):
     """Of copies of rows fewer passes, and of texts alone none of the task's."""
     monkeypatch.setenv("SEEDS", "1 2")
@@ -288,6 +291,7 @@ def test_the_mean_of_what_teachers_say(tmp_path):
     assert (refused.returncode, "the same rows, in the same order" in refused.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_the_study_of_equal_bytes_compares_what_it_made(tmp_path, monkeypatch):
     monkeypatch.setenv("SEEDS", "1 2")
     (tmp_path / "teacher").mkdir()
@@ -369,6 +373,7 @@ def glue_table(tmp_path, monkeypatch):
     return run, tmp_path / "table"
 
 
+@pytest.mark.slow
 def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
     run, folder = glue_table
     monkeypatch.setenv("STEPS", "make")
@@ -421,6 +426,7 @@ def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
     assert (folder / "table.md").read_text() == "table of . mrpc sst2 stsb\n"
 
 
+@pytest.mark.slow
 def test_the_table_of_glue_makes_nothing_twice_and_writes_how_long_it_took(glue_table):
     run, folder = glue_table
     calls = run()

@@ -35,6 +35,7 @@ def distil(monkeypatch, capsys, *words):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_script_distils_ones_own_rows_and_goes_on(teachers, rows_file, tmp_path, monkeypatch, capsys):
     words = ("--teacher", teachers / "sst2", "--data", rows_file, "--layers", 2, "--out", tmp_path / "own")
     printed = distil(monkeypatch, capsys, *words, "--epochs", 1)

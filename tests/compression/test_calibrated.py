@@ -40,6 +40,7 @@ def graph(request, tmp_path_factory):
     return model, path, examples
 
 
+@pytest.mark.slow
 def test_every_weight_product_lies_between_quantise_and_dequantise(graph, tmp_path):
     model, path, examples = graph
     names = count_products(onnx.load(path).graph).fp32
@@ -87,6 +88,7 @@ def test_nncf_stores_shared_weights_once(graph, tmp_path):
     assert (tmp_path / "o.bin").stat().st_size <= weights + tables + 6 * vectors + 20_000
 
 
+@pytest.mark.slow
 def test_a_product_that_nncf_passes_over_is_an_error(graph, tmp_path, monkeypatch):
     import nncf
 
@@ -99,6 +101,7 @@ def test_a_product_that_nncf_passes_over_is_an_error(graph, tmp_path, monkeypatc
     assert not (tmp_path / "o.xml").exists()
 
 
+@pytest.mark.slow
 def test_counting_tells_stored_types_apart(graph):
     import openvino
 

@@ -77,6 +77,7 @@ def test_a_tagger_is_trimmed_to_the_pieces_of_its_texts(data, task, tagger, tmp_
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 def test_a_tagger_becomes_sparse_and_learns_few_bits(data, task, tagger, tmp_path):
     sparsify(tagger, data=data, task=task, output=tmp_path / "sparse", settings=SparsifySettings(**QUICK))
     record = qat(tagger, data=data, task=task, output=tmp_path / "bits", settings=QatSettings(**QUICK))

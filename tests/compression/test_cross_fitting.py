@@ -61,6 +61,7 @@ def test_each_fold_is_judged_by_the_threshold_of_the_others(kind):
     assert found.calibration == whole
 
 
+@pytest.mark.slow
 def test_the_interval_is_of_rows_with_both_of_their_answers():
     """Of rows that leave and rows that do not, the share that is lost has the binomial's deviation."""
     logits, labels = rows(knows=(2.0, 2.5, 3.0), count=2000)

@@ -231,6 +231,7 @@ def held_out(*, knows=(0.5, 1.5, 2.5, 3.0)):
     return logits, lambda logits_BC: 100 * float((logits_BC.argmax(-1) == labels).double().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
 @pytest.mark.parametrize(
     ("max_drop", "exit_cost"), [(0.0, 0.0), (0.0, 0.5), (2.0, 0.0), (2.0, 0.5), (100.0, 0.0), (100.0, 0.1)]
@@ -325,6 +326,7 @@ def test_what_cannot_leave_is_told_so():
         SearchRule(layers=(1, 2), kind="entropy", exit_costs=[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["pooled", "shared", "branch"])
 def test_exits_are_added_to_a_classifier_that_is_there(head, classifier_dir, data_dir, tmp_path):
     """The encoder and its classifier stay as they are where the exits alone are trained."""

@@ -218,6 +218,7 @@ def test_importance_is_summed_in_fp32():
         torch.testing.assert_close(total, torch.full((2,), sign * 4.096), rtol=1e-2, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["cubic", "one-shot"])
 def test_zeros_of_every_matrix_stay_through_fine_tuning(schedule, encoder_dir, data_dir, tmp_path, monkeypatch):
     seen = []

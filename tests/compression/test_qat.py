@@ -53,6 +53,7 @@ ARCHITECTURES = {
 FORMS = [("int8", Grid()), ("int8", Grid(groups=1)), ("qdq", Grid()), ("nbits", Grid()), ("nbits", Grid(4)), ("nbits", Grid(3)), ("nbits", Grid(2, 16))]  # fmt: skip
 
 
+@pytest.mark.slow
 @exact_int8
 @pytest.mark.parametrize("fields", ARCHITECTURES.values(), ids=ARCHITECTURES)
 def test_what_was_trained_is_what_runs(fields, tmp_path):
@@ -141,6 +142,7 @@ def undecided(source, data_dir, out):
     return out
 
 
+@pytest.mark.slow
 @exact_int8
 def test_a_model_trained_for_int8_runs_in_int8(classifier_dir, data_dir, tmp_path):
     """Graphs that need no calibration and predict what was trained, on examples of both classes."""

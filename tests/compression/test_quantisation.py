@@ -210,6 +210,7 @@ def test_a_packed_file_is_the_same_in_every_process():
     assert list(header["__metadata__"]) == ["packed"]
 
 
+@pytest.mark.slow
 def test_curvature_is_the_hessians_top_eigenvalue():
     """Against the whole Hessian of a block, column by column, and its eigenvalues."""
     config = small_config(

@@ -99,6 +99,7 @@ def _save(model, directory, tokenizer_dir):
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "config"), list(_pairs()))
 def test_every_architecture_and_head(kind, config):
     source = randomise(kind(config))
@@ -141,6 +142,7 @@ def test_an_attention_that_adds_nothing_to_scores_is_refused():
         model.encoder(torch.zeros(1, 4, 32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_sizes(name):
     kind, config = REAL[name]
@@ -156,6 +158,7 @@ BACK = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize(("to", "shape"), [(to, shape) for to, shapes in BACK.items() for shape in shapes])
 def test_there_and_back_is_the_same_checkpoint(to, shape, head):
@@ -173,6 +176,7 @@ def test_there_and_back_is_the_same_checkpoint(to, shape, head):
     assert theirs == ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("attention", ["all", "none", 2, "cycle:2", [0, 1, 1, 0]])
 @pytest.mark.parametrize("ffn", ["all", "none", "reversed_cycle:2"])
@@ -331,6 +335,7 @@ def _bytes(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "record.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "config"), [pair for pair in _pairs() if "float" not in pair.id and "relu" not in pair.id]
 )

@@ -169,6 +169,7 @@ def test_students_inherit_the_pooling():
     assert student_of(BertConfig(**SMALL)).pooling == "first"
 
 
+@pytest.mark.slow
 def test_from_a_sentence_encoder_to_a_served_student(tmp_path, tokenizer_dir, data_dir):
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     bert = BertModel(BertConfig(**{**SMALL, "vocab_size": len(tokenizer)}))

@@ -287,6 +287,7 @@ def test_exit_layers_that_cannot_be_are_refused(layers):
         small_config(exit_layers=layers)
 
 
+@pytest.mark.slow
 def test_exits_stay_out_of_a_conversion_and_of_an_export(tmp_path):
     import onnx
 

@@ -52,6 +52,7 @@ def _distill(teacher, out, method, *, task="sst2", data, settings=QUICK, **optio
 
 # A student of its own vocabulary is a directory with a tokenizer: `test_dual_training` makes one. Sentence encoders learn from text alone:
 # `test_embeddings` has them.
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not (row.own_vocabulary or row.vectors)])
 def test_every_method_makes_a_student_and_leaves_the_teacher_alone(method, teachers, masked_lm, data_dir, tmp_path):
     teacher = teachers / "mrpc"
@@ -77,6 +78,7 @@ def test_every_method_makes_a_student_and_leaves_the_teacher_alone(method, teach
     assert not list((tmp_path / "student").rglob("checkpoint*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kd", "tinybert"])
 def test_regression_follows_the_teachers_number(method, teachers, data_dir, tmp_path):
     _distill(teachers / "stsb", tmp_path / "student", method, task="stsb", data=data_dir)
@@ -84,6 +86,7 @@ def test_regression_follows_the_teachers_number(method, teachers, data_dir, tmp_
     assert (student.config.num_labels, student.config.problem_type) == (1, "regression")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kd-hidden", "tinybert", "minilm"])
 def test_training_moves_a_random_student_towards_its_teacher(method, teachers, data_dir, tmp_path):
     """More epochs end nearer to the teacher, by the term that reads its inside."""
@@ -104,6 +107,7 @@ def test_training_moves_a_random_student_towards_its_teacher(method, teachers, d
     assert ends[1] < 0.8 * ends[0]
 
 
+@pytest.mark.slow
 def test_a_general_student_is_made_of_text_alone_and_taken_up_by_a_task(
     teachers, encoder_dir, masked_lm, text, data_dir, tmp_path
 ):
@@ -134,6 +138,7 @@ def test_a_student_of_another_vocabulary_learns_predictions_alone(teachers, data
         _distill(teachers / "sst2", tmp_path / "other", "pkd", data=data_dir, student=str(own))
 
 
+@pytest.mark.slow
 def test_an_assistant_is_a_student_that_teaches(teachers, encoder_dir, data_dir, text, tmp_path):
     """MiniLM's teacher assistant: the teacher's depth at the student's width, then the student from it."""
     assistant = (("hidden_size", 16), ("intermediate_size", 24), ("num_hidden_layers", 4))
@@ -225,6 +230,7 @@ def test_two_processes_do_what_one_does(teachers, data_dir, tmp_path):
     torch.testing.assert_close(answers[0], answers[1], atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_projections_go_on_where_the_phase_before_left_them(teachers, data_dir, tmp_path, monkeypatch):
     """TinyBERT with a narrower student: its second phase starts with the maps that the first one learned."""
     from hf_albert_plus.distillation import run
@@ -247,6 +253,7 @@ def test_projections_go_on_where_the_phase_before_left_them(teachers, data_dir, 
         assert torch.equal(begun[1][name], ended[0][name])
 
 
+@pytest.mark.slow
 def test_a_weight_of_zero_leaves_out_the_term_and_all_that_it_needs(teachers, data_dir, tmp_path):
     """Without the terms on words DistilBERT's general phase needs no masked language model, without attention no heads."""
     values = (("soft_words_weight", 0), ("masked_words_weight", 0))
@@ -257,6 +264,7 @@ def test_a_weight_of_zero_leaves_out_the_term_and_all_that_it_needs(teachers, da
     _distill(teachers / "sst2", tmp_path / "b", "tinybert", data=data_dir, values=values, overrides=heads)
 
 
+@pytest.mark.slow
 def test_two_towers_start_where_a_directory_says(teachers, classifier_dir, data_dir, tmp_path):
     first = _distill(
         teachers / "mrpc", tmp_path / "one", "twinbert", task="mrpc", data=data_dir, student=str(classifier_dir)
@@ -277,6 +285,7 @@ def test_two_towers_start_where_a_directory_says(teachers, classifier_dir, data_
         torch.testing.assert_close(tensor, two[name], atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_students_own_head_for_words_is_kept(masked_lm, text, tmp_path):
     _distill(masked_lm, tmp_path / "first", "distilbert", data=None, phases="general", text=text)
     again = _distill(
@@ -313,6 +322,7 @@ def test_another_general_teacher_is_another_run(teachers, encoder_dir, masked_lm
         _distill(teachers / "sst2", tmp_path / "student", "minilm", **common)
 
 
+@pytest.mark.slow
 def test_token_types_reach_whoever_reads_them(tokenizer_dir, teachers, data_dir, tmp_path):
     """A student with token types beside a teacher without, and the other way round."""
     without = tmp_path / "without"
@@ -427,6 +437,7 @@ def test_a_student_directory_of_another_family_is_refused(teachers, encoder_dir,
         _distill(teachers / "sst2", tmp_path / "s", "kd", data=data_dir, student=str(encoder_dir))
 
 
+@pytest.mark.slow
 def test_a_shared_block_is_run_as_often_as_asked(teachers, data_dir, tmp_path):
     _distill(teachers / "sst2", tmp_path / "two", "kd", data=data_dir)
     deeper = {"student": str(tmp_path / "two"), "overrides": (("num_hidden_layers", 3),), "learning_rate": 1e-12}

@@ -85,6 +85,7 @@ def losses_of(trainer):
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "phase", "values"),
     [
@@ -186,6 +187,7 @@ def test_checkpoints_are_students_and_the_best_one_is_taken(trainer_of, tmp_path
     assert AutoTokenizer.from_pretrained(tmp_path / "last").get_vocab() == tokenizer.get_vocab()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [32, 16])
 def test_a_stopped_run_ends_as_a_whole_one(trainer_of, teacher, width):
     """The learned maps between two widths go on too."""
@@ -221,6 +223,7 @@ def test_a_checkpoint_of_another_shape_is_refused(trainer_of, teacher):
         deeper.train(resume_from_checkpoint=True)
 
 
+@pytest.mark.slow
 def test_accumulated_batches_are_one_batch(trainer_of, teacher, rows):
     ends = []
     for size, accumulated in ((8, 1), (4, 2)):
@@ -234,6 +237,7 @@ def test_accumulated_batches_are_one_batch(trainer_of, teacher, rows):
         torch.testing.assert_close(tensor, ends[1][name], atol=1e-6, rtol=1e-5, msg=name)
 
 
+@pytest.mark.slow
 def test_answers_that_rows_bring_are_the_teachers(trainer_of, teacher, rows, tokenizer):
     """With the column the teacher need not be there, and its vocabulary may be another one."""
     inputs = tokenizer(rows["sentence"][:8], truncation=True, max_length=32, padding=True, return_tensors="pt")
@@ -343,6 +347,7 @@ def test_a_model_that_is_no_classifier_is_refused(trainer_of, teacher, kind):
         trainer_of(kind(teacher.config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gone", "given", "message"),
     [

@@ -415,6 +415,7 @@ def _distill(out, *, teacher, student, general, data, checkpoint_seconds=60, tex
     )
 
 
+@pytest.mark.slow
 def test_the_method_makes_a_student_of_the_small_vocabulary(
     classifier, masked_lm, student_dir, small_tokenizer, data_dir, tmp_path
 ):
@@ -447,6 +448,7 @@ def test_a_general_student_is_made_of_text_alone(masked_lm, student_dir, small_t
     assert AutoTokenizer.from_pretrained(tmp_path / "s").get_vocab() == small_tokenizer.get_vocab()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_teacher_and_the_projections_as_they_were(
     masked_lm, classifier, student_dir, data_dir, tmp_path, monkeypatch
 ):

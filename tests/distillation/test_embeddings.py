@@ -125,6 +125,7 @@ def test_every_sentence_is_a_text_once_and_long_ones_are_several(encoder_dir, tm
 # The stage
 
 
+@pytest.mark.slow
 def test_training_moves_a_random_student_towards_its_teacher(teacher, text, tmp_path):
     """Not its losses alone: cosines of the vectors that the two directories give, of texts that neither learned from."""
     expected = TextEncoder(teacher, "torch").encode(TEXTS, convert_to_tensor=True)
@@ -223,6 +224,7 @@ def test_a_teacher_is_read_as_it_was_trained_or_as_one_says(encoder_dir, text, t
     assert hf_albert_plus.AlbertPlusModel.from_pretrained(tmp_path / "out").config.pooling == "first"
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_one_prefix_or_several(teacher, text, tmp_path):
     words = ["--batch-size", "16", "--max-length", "32", "--precision", "fp32", "--epochs", "0.1", "--threads", "1"]
     for dims, expected in (("8", [8]), ("8,16", [8, 16])):
@@ -318,6 +320,7 @@ def _random_student(teacher, **fields):
     ))  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [32, 16])
 def test_the_trainers_loss_of_a_batch_is_the_stages(teacher, text, tmp_path, monkeypatch, width):
     seen = {}
@@ -347,6 +350,7 @@ def test_the_trainers_loss_of_a_batch_is_the_stages(teacher, text, tmp_path, mon
     assert {name: entry[name] for name in seen["terms"]} == pytest.approx(seen["terms"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_trainer_makes_a_sentence_encoder_and_goes_on_with_it(teacher, tmp_path):
     """Its checkpoints are students, which hold no teacher and no wrapper."""
     tokenizer, student = AutoTokenizer.from_pretrained(teacher), _random_student(teacher)

@@ -273,6 +273,7 @@ def test_embeddings_and_heads_come_from_the_teacher():
     )
 
 
+@pytest.mark.slow
 def test_a_general_student_keeps_its_heads_and_serves_a_task(
     inverted, teachers, text, data_dir, tokenizer_dir, tmp_path
 ):

@@ -93,6 +93,7 @@ def test_every_method_stands_here():
 
 
 # What `embeddings` is handed stands in `test_embeddings`.
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not (row.own_vocabulary or row.vectors)])
 def test_every_phase_has_its_teacher_its_rows_and_the_one_student(method, phases_of, teachers, masked_lm):
     given = phases_of(method)

@@ -215,6 +215,7 @@ def test_rows_that_are_held_out_keep_their_answers(answered, logits):
 # Learning from it
 
 
+@pytest.mark.slow
 def test_answers_in_the_data_teach_as_their_teacher_does(teacher, tokenizer_dir, answered, tmp_path):
     student = tmp_path / "student"
     make_classifier(student, tokenizer_dir, names=tuple(sorted(NAMES)), num_hidden_layers=2)
@@ -244,6 +245,7 @@ def test_an_encoder_is_what_a_student_of_answers_starts_from(encoder, answered, 
     assert student.config.id2label == dict(enumerate(find_task(str(answered)).labels))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kd", "kd-hidden"])
 @pytest.mark.parametrize("form", ["txt", "jsonl", "folder"])
 def test_a_teacher_answers_unlabelled_texts(method, form, teacher, answered, tmp_path):
@@ -262,6 +264,7 @@ def test_a_teacher_answers_unlabelled_texts(method, form, teacher, answered, tmp
     assert read_record(tmp_path / "student").parents["unlabelled"]["path"] == str(more)
 
 
+@pytest.mark.slow
 def test_well_read_students_read_transfer_text(teacher, answered, tmp_path):
     """Its texts are in the masked words and in the soft labels, and no label is; then come the labels, without the texts."""
     more = tmp_path / "more.txt"
@@ -316,6 +319,7 @@ def test_texts_that_were_answered_before_need_no_teacher(encoder, answered, logi
     assert record.result["phases"]["task"]["steps"] > len(TEXTS) // 8
 
 
+@pytest.mark.slow
 def test_some_texts_that_were_answered_before_and_some_that_were_not(encoder, answered, logits, tmp_path):
     """Answers that were read and answers that the teacher gives now stand side by side."""
     more = _lines(tmp_path / "more.jsonl", [{"text": f"more {text}"} for text in TEXTS])

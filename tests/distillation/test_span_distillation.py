@@ -71,6 +71,7 @@ def test_a_batch_has_the_positions_of_its_rows(data, tokenizer_dir):
     assert set(batch) == {"input_ids", "attention_mask", *(["token_type_ids"] if "token_type_ids" in rows[0] else []), "start_positions", "end_positions"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kd-hidden", "kd", "labels", "minilm", "tinybert"])
 def test_a_method_makes_a_model_of_spans(method, data, teacher, tmp_path):
     record = run(teacher, data, tmp_path / "student", method)

@@ -139,6 +139,7 @@ def _student(source, out, *, data, task, **options):
     return distill(source, data=str(data), task=task, output=out, settings=settings, method=how)
 
 
+@pytest.mark.slow
 def test_own_data_has_a_third_and_glue_a_half(classifier, tmp_path, data_dir):
     own = tmp_path / "weather.csv"
     own.write_text("text,label\n" + "".join(f"{w} day {i},{w}\n" for i in range(12) for w in ("warm", "cold")))

@@ -72,6 +72,7 @@ def test_labels_are_padded_where_their_tokens_are(data, tokenizer_dir, side):
         assert (labels[~mask] == -100).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kd-hidden", "kd", "labels", "minilm", "tinybert"])
 def test_a_method_makes_a_tagger(method, data, teacher, tmp_path):
     record = run(teacher, data, tmp_path / "student", method)
@@ -85,6 +86,7 @@ def test_a_method_makes_a_tagger(method, data, teacher, tmp_path):
     assert read_task(tmp_path / "student") == replace(task, max_length=24)
 
 
+@pytest.mark.slow
 def test_a_student_comes_near_to_what_its_teacher_tags(data, teacher, tokenizer_dir, tmp_path):
     """Of the teacher's own random tags, which no label has, a student that copies half of it learns most."""
     run(teacher, data, tmp_path / "student", "kd", epochs=80, values=(("soft_share", 1.0),))
@@ -137,6 +139,7 @@ def test_words_without_tags_are_answered_by_the_teacher_alone(tokenizer_dir, dat
     assert float(terms.Labels(1.0).loss(batch)) == pytest.approx(sum(expected) / len(expected), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_student_learns_more_words_than_have_tags(data, teacher, tmp_path):
     more = tmp_path / "more.jsonl"
     more.write_text("".join(json.dumps({"text": words}) + "\n" for words, _ in tagged_sentences(30, seed=5)))

@@ -56,6 +56,7 @@ def test_an_engine_in_a_pipeline_answers_as_the_model_does(kind_dir):
     check_pipeline(kind_dir, "torch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["several, own thresholds", "a number"])
 def test_an_exported_engine_answers_as_the_model_does(kind, tokenizer_dir, tmp_path):
     make_classifier(tmp_path / "model", tokenizer_dir, **KINDS[kind])

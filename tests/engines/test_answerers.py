@@ -55,6 +55,7 @@ def spans_by_hand(exported, question, context, *, longest=6):
     ], shares[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "context"), ASKED[:4])
 def test_the_answer_is_the_most_probable_span(exported, plain, question, context):
     spans, nothing = spans_by_hand(exported, question, context)

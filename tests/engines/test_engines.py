@@ -79,6 +79,7 @@ def test_a_pipeline_on_another_device_is_told(every_dir):
 GOOD = pair_inputs(60, batch=2, length=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -262,6 +263,7 @@ def test_rows_are_padded_as_the_tokenizer_does(every_dir, side):
         assert torch.equal(tensor, expected[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("head", ["ForSequenceClassification", "ForTokenClassification", "ForPreTraining", "Model"])
 def test_answers_come_in_the_callers_order(tmp_path, tokenizer_dir, head, streams):
@@ -313,6 +315,7 @@ def test_the_record_holds_every_artefacts_parity(every_dir):
             assert logits["scaled"] <= limits[facts["precision"]], name
 
 
+@pytest.mark.slow
 def test_multiple_choice_has_three_axes(tmp_path, tokenizer_dir):
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     fields = {"vocab_size": len(tokenizer), "num_hidden_layers": 1}
@@ -343,6 +346,7 @@ def test_left_padded_rows_keep_their_own_tokens(tmp_path, tokenizer_dir):
         assert torch.equal(outputs["logits"], logits[-len(row["input_ids"]) :])
 
 
+@pytest.mark.slow
 def test_positions_that_begin_past_the_padding_token(tmp_path):
     """MPNet counts as RoBERTa does, and finds its relative positions by arithmetic that half precision must not touch."""
     from transformers import MPNetConfig, MPNetForSequenceClassification

@@ -46,6 +46,7 @@ def both(request, vectors):
     )
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_torch(both):
     texts = [*TEXTS, LONG, ""]
     expected, found = (model.encode(texts, convert_to_tensor=True) for model in both)
@@ -140,6 +141,7 @@ def scorer_dir(request, tokenizer_dir, tmp_path_factory):
     return made / "out"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_scores_of_pairs_are_those_of_torch(scorer_dir, runtime):
     expected, found = library.CrossEncoder(str(scorer_dir), device="cpu"), EngineCrossEncoder(scorer_dir, runtime)
@@ -195,6 +197,7 @@ print("scores", json.dumps(CrossEncoder(directory, device="cpu", trust_remote_co
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scorer_dir", ["a number"], indirect=True)
 def test_a_cross_encoder_opens_without_the_package(scorer_dir, tmp_path):
     ran = subprocess.run(

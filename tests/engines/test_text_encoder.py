@@ -29,6 +29,7 @@ def means(directory, texts):
     return torch.stack([one.mean(0) for one in states])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["onnx", "openvino"])
 def test_texts_come_back_in_their_order_whatever_shares_a_batch(exported, encoder_dir, runtime):
     encoder, expected = TextEncoder(exported, runtime, cores=2), means(encoder_dir, TEXTS)
@@ -62,6 +63,7 @@ def test_long_texts_are_cut(exported, encoder_dir):
     numpy.testing.assert_allclose(encoder.encode(long), means(encoder_dir, [kept])[0].numpy(), atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_texts_are_as_long_as_the_library_reads_them(encoder_dir, tmp_path):
     """What the source says stays in its export, and holds unless told otherwise."""
     source = tmp_path / "source"

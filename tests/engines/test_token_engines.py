@@ -27,6 +27,7 @@ def exported(tokenizer_dir, tmp_path_factory):
     return source.with_name("exported-tagger")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "onnx-int8"])
 def test_a_pipeline_answers_with_an_engine_as_with_the_model(exported, runtime, strategy):

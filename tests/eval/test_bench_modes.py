@@ -123,6 +123,7 @@ def test_a_bench_is_of_what_it_says(exported_dir, words):
     assert "Missing argument" in result.output or "unexpected extra argument" in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["eval", "bench"])
 def test_what_ran_is_a_part_of_what_was_asked_for(verb, exported_dir, data_dir, tmp_path):
     """Another runtime of the directory, another baseline of the rows: what was measured before is not taken for it."""
@@ -140,6 +141,7 @@ def test_what_ran_is_a_part_of_what_was_asked_for(verb, exported_dir, data_dir, 
             invoke(verb, *targets, *words[:-1], targets[1], "--out", tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_eval_and_bench_keep_a_record_of_what_they_wrote(exported_dir, data_dir, tmp_path):
     target = f"small={exported_dir}:onnx"
     verbs = {

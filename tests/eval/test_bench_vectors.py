@@ -19,6 +19,7 @@ from tests.support.kinds import TEXTS
 from tests.support.local_server import InProcess
 
 
+@pytest.mark.slow
 def test_an_encoder_has_a_row_for_each_engine(vectors_dir, data_dir, tmp_path, short_benches):
     invoke("bench", f"{vectors_dir}:onnx-int8", "--baseline", vectors_dir, "--shapes", "1x8", "--data", data_dir, "--task", "sst2",
            "--scenario", "single-stream", "--scenario", "offline", "--max-length", "16", "--seconds", "0.1", "--json", tmp_path / "bench.json")  # fmt: skip
@@ -46,6 +47,7 @@ def test_a_batch_gives_each_row_its_vector_and_its_own_tokens(vectors_dir, runti
     assert {name for answer in answers for name in answer} == {"sentence_embedding"}
 
 
+@pytest.mark.slow
 def test_a_server_of_vectors_is_compared_with_its_engine(monkeypatch, vectors_dir, data_dir, short_benches):
     monkeypatch.setattr(served, "ServerProcess", InProcess)
     monkeypatch.setattr(served, "_BLOCK", 32)

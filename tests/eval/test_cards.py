@@ -61,6 +61,7 @@ def measured(seeds, exported_dir, data_dir, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_seeds_are_one_row_with_median_and_range(measured, seeds):
     document = json.loads((measured / "scores.json").read_text())
     row, base = document["rows"]
@@ -159,6 +160,7 @@ def test_a_card_keeps_what_each_seed_scored(measured, tmp_path):
         read_facts(tmp_path / "card.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data_name", "as_type", "is_on_hub"),
     [
@@ -226,6 +228,7 @@ def test_letters_of_blocks():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_export_carries_the_record_of_its_training(seeds, tmp_path):
     from hf_albert_plus.export.stage import export
     from hf_albert_plus.records.files import write_json

@@ -133,6 +133,7 @@ def documents(exported_dir, data_dir):
     return scores, timing
 
 
+@pytest.mark.slow
 def test_a_row_has_its_sizes_and_figures(documents):
     _, timing = documents
     base = timing.rows[0].loads["1x8"]

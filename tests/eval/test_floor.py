@@ -127,6 +127,7 @@ def test_a_label_that_no_row_or_every_row_has(mine):
     assert ((linear.logits(features) > 0)[:, :2] == labels[:, :2]).all()
 
 
+@pytest.mark.slow
 def test_the_stage_scores_what_it_wrote(mine, encoder_dir, tmp_path):
     """The reopened classifiers' predictions under scikit-learn, and files that anybody reads."""
     folder, task = mine

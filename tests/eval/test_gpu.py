@@ -58,6 +58,7 @@ def test_packed_rows_hold_every_example_once():
     assert sorted(id(example) for row in rows for example in row) == sorted(map(id, examples))
 
 
+@pytest.mark.slow
 def test_backends_agree_and_one_that_does_not_is_found(monkeypatch, short_benches):
     """A scale of attention that is another one: what flash attention would do with a wrong argument."""
     found = {

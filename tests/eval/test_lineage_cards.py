@@ -76,6 +76,7 @@ def chain(teachers, data_dir, tmp_path_factory):
     return folder, *documents
 
 
+@pytest.mark.slow
 def test_a_card_lists_each_stage_of_a_chain_once_in_order(chain):
     folder, *documents = chain
     facts, markdown = card_of(folder / "exported", *documents)
@@ -213,6 +214,7 @@ def with_exits(classifier_dir, folder):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["validation", "set aside"])
 def test_a_card_says_on_which_rows_the_threshold_of_its_exits_was_found(rows, classifier_dir, data_dir, tmp_path):
     source, data = with_exits(classifier_dir, tmp_path / "exits"), data_dir

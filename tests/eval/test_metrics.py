@@ -99,6 +99,7 @@ def test_weights_are_repetitions(metric):
         assert value == pytest.approx(_independent(predicted.repeat(line), labels.repeat(line), metric), abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sst2", "mrpc", "cola", "stsb"])
 def test_intervals_are_those_of_a_plain_bootstrap(name):
     task = get_task(name)

@@ -107,6 +107,7 @@ def test_a_server_that_goes_away_is_said_so():
         clients.close()
 
 
+@pytest.mark.slow
 def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_dir, short_benches):
     monkeypatch.setattr(served, "ServerProcess", InProcess)
     monkeypatch.setattr(served, "_BLOCK", 32)
@@ -124,6 +125,7 @@ def test_a_server_is_compared_with_its_engine(monkeypatch, exported_dir, data_di
     assert document["half_pace"]["p99_ms"] >= document["half_pace"]["p50_ms"]
 
 
+@pytest.mark.slow
 def test_peers_are_asked_for_what_they_take(exported_dir, data_dir, tmp_path):
     traffic = Traffic(data=str(data_dir), task=get_task("mrpc"), max_length=32)
     with pytest.raises(InvalidInput, match="--peers are asked for single texts, got a task of pairs"):

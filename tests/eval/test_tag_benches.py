@@ -54,6 +54,7 @@ def document(exported, traffic):
         )
 
 
+@pytest.mark.slow
 def test_words_whose_tags_depend_on_nobody_else(document):
     ours = document.rows[0]
     assert list(ours.ways) == WAYS

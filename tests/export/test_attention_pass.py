@@ -40,6 +40,7 @@ def _padded(model, *, batch, length, side):
     return {**inputs, "attention_mask": mask}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", [(), ("narrow_mask", "keep_first_token")], ids=["as traced", "after the others"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_attention_is_one_operator_with_the_same_values(tmp_path, name, passes):
@@ -62,6 +63,7 @@ def test_every_attention_is_one_operator_with_the_same_values(tmp_path, name, pa
             numpy.testing.assert_allclose(run(inputs)["logits"], expected, atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["ForMultipleChoice", "ForTokenClassification"])
 def test_heads_of_other_shapes_too(head):
     model, graph = traced(head, num_hidden_layers=2)
@@ -89,6 +91,7 @@ def test_an_int8_graph_answers_as_without_the_pass(tmp_path, name):
     numpy.testing.assert_allclose(one, ten, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_fp32_graph_keeps_the_standard_operators_of_before():
     model, _ = traced(num_hidden_layers=3)
     graph = export_graph(model)

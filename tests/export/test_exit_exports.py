@@ -48,6 +48,7 @@ def exits_dir(with_exits, data_dir):
     return folder / "exported"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["entropy", "patience"])
 def test_a_threshold_is_found_on_all_rows_and_judged_by_folds(with_exits, data_dir, criterion, tmp_path):
     """Against scikit-learn and a run of torch's exits over the same rows."""
@@ -111,6 +112,7 @@ def test_rows_are_asked_once_for_all_thresholds(with_exits, data_dir, tmp_path, 
     assert threshold("after", max_drop=3, answered=known) == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["branch", "pooled", "shared"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_exits_that_are_kept_say_what_they_said(head, dtype, classifier_dir, data_dir, tmp_path):
@@ -151,6 +153,7 @@ def threshold_between(model, tokenizer, texts: list[str]) -> tuple[float, list[s
     return float(values[widest : widest + 2].mean()), [texts[order[place]] for place in (0, len(order) // 2, -1)]
 
 
+@pytest.mark.slow
 def test_graphs_that_leave_are_exports_like_others(with_exits, data_dir, tmp_path):
     folder, form = with_exits
     invoke("calibrate", "--model", folder / "exits", "--data", data_dir, "--task", "sst2", "--max-drop", 100,

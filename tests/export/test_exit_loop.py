@@ -113,6 +113,7 @@ def between(values):
     return float((values[place - 1] + values[place]) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
 @pytest.mark.parametrize("shape", [{"batch": 12, "length": 9}, {"batch": 1, "length": 5}, {"batch": 3, "length": 16}])
 def test_the_graph_says_what_torch_says(exported, kind, shape):
@@ -135,6 +136,7 @@ def test_the_graph_says_what_torch_says(exported, kind, shape):
     assert all(torch.equal(mine, other) for mine, other in zip(own, given, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["loop", "segments"])
 def test_at_the_threshold_a_row_stays(form, tmp_path):
     """Exits whose classes are even are at 1, certain ones at 0: there rows stay, in the graph as in torch, and a little above they leave."""
@@ -203,6 +205,7 @@ def quantised(model, start, parts, folder):
     return [folder / part.name for part in (start, *parts)]
 
 
+@pytest.mark.slow
 def test_int8_leaves_by_what_its_own_exits_say(loop, tmp_path):
     """Against the quantised step, run in turns on a row at a time."""
     model, *traced = loop
@@ -246,6 +249,7 @@ def test_steps_by_hand():
     assert steps_of(small_config(exit_layers=[2], exit_head="pooled", attention_sharing="cycle:2")) == Steps(2, 2)
 
 
+@pytest.mark.slow
 def test_int8_segments_have_every_product_of_a_branch(tmp_path):
     """Four of attention and two of the feed-forward network a layer, and seven of the branch; the classifier has its pooler."""
     model = classifier(exit_layers=[3], exit_head="branch")
@@ -273,6 +277,7 @@ def test_what_is_no_loop_is_told_so(fields, message):
         steps_of(small_config(**{"exit_layers": [1, 2, 3], "exit_head": "pooled", **fields}))
 
 
+@pytest.mark.slow
 def test_a_regression_leaves_when_its_value_stays(tmp_path):
     torch.manual_seed(0)
     model = classifier(num_labels=1, exit_head="pooled")
@@ -294,6 +299,7 @@ def test_a_regression_leaves_when_its_value_stays(tmp_path):
         torch.testing.assert_close(logits, logits_JBC[taken, torch.arange(len(taken))], atol=2e-6, rtol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["loop", "segments"])
 def test_several_labels_leave_as_in_torch(form, tmp_path):
     """By the least sure label, and by patience while the labels that are given stay the same."""
@@ -316,6 +322,7 @@ def test_several_labels_leave_as_in_torch(form, tmp_path):
     assert {kind for kind, depth in found if depth < 3} == {"entropy", "confidence", "patience"}
 
 
+@pytest.mark.slow
 def test_a_loop_and_its_segments_agree(export, tmp_path):
     model, start, parts, _ = export("pooled, two layers a step")
     inputs = inputs_of(model, batch=12)

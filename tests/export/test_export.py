@@ -86,6 +86,7 @@ def _expected_products(model) -> int:
     return layer * config.num_hidden_layers + projection + (config.pooler != "none") + 1
 
 
+@pytest.mark.slow
 def test_logits_agree_over_lengths_padding_and_pairs(exported):
     model, path = exported
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -105,6 +106,7 @@ def test_logits_agree_over_lengths_padding_and_pairs(exported):
     assert facts.parity[0].output == "logits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "fields"), [*((head, GRID[0]) for head in HEADS), ("ForMaskedLM", GRID[6]), ("ForMultipleChoice", GRID[6])]
 )
@@ -153,6 +155,7 @@ def test_axes_have_clean_names_and_no_path_of_this_machine_leaks(exported):
     assert b"/site-packages/" not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_every_weight_product_is_counted_and_quantised(exported, tmp_path):
     model, path = exported
     products = count_products(onnx.load(path).graph)
@@ -174,6 +177,7 @@ def test_every_weight_product_is_counted_and_quantised(exported, tmp_path):
     assert len(int8_matrices) <= unique_matrices + tables + 1  # + position ids
 
 
+@pytest.mark.slow
 def test_int8_follows_the_model(exported, tmp_path):
     model, path = exported
     quantise(path, tmp_path / "int8.onnx", ranges=random_ranges(model, path))
@@ -185,6 +189,7 @@ def test_int8_follows_the_model(exported, tmp_path):
     assert numpy.abs(found - expected).max() < 0.15 * numpy.abs(expected).max() + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 9, 24])
 def test_int8_answers_a_text_alone_as_in_any_batch(exported, tmp_path, length):
     """The inputs of products are fp32, so a last bit may differ from batch to batch: a step of rounding at most."""
@@ -205,6 +210,7 @@ def test_int8_answers_a_text_alone_as_in_any_batch(exported, tmp_path, length):
             assert float((other[row] - alone).abs().max()) <= most
 
 
+@pytest.mark.slow
 def test_a_product_left_in_fp32_is_an_error_that_names_it(exported, tmp_path):
     model, path = exported
     victim = count_products(onnx.load(path).graph).fp32[3]
@@ -255,6 +261,7 @@ def test_stage_makes_a_whole_directory_and_a_counted_record(exported_dir, classi
     assert (exported_dir / "model.safetensors").read_bytes() == (classifier_dir / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_only_config_weights_and_tokenizer_are_carried_along(exported_dir, tmp_path):
     import shutil
 
@@ -331,6 +338,7 @@ def test_a_broken_graph_is_named(exported_dir, tmp_path):
         Engine.load(tmp_path / "model", "onnx", verify=False)
 
 
+@pytest.mark.slow
 def test_an_encoder_without_a_head_exports_and_is_not_scored(encoder_dir, data_dir, tmp_path):
     from hf_albert_plus.eval.scoring import score_targets
     from hf_albert_plus.eval.settings import EvalSettings

@@ -22,6 +22,7 @@ def _graph(tmp_path, head="ForSequenceClassification", **fields):
     return exported_graph(tmp_path / "m.onnx", head, **{"num_hidden_layers": 2, **fields}), tmp_path / "m.onnx"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", TYPES)
 @pytest.mark.parametrize("head", HEADS)
 def test_every_head_within_its_tolerance(tmp_path, head, half):
@@ -37,6 +38,7 @@ def test_every_head_within_its_tolerance(tmp_path, head, half):
     assert 0 < max(difference.scaled for difference in found) <= TOLERANCES[half]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", TYPES)
 @pytest.mark.parametrize(
     "fields", [{}, {"norm_type": "no_norm", "bottleneck_size": 16}, {"hidden_act": "gelu", "embedding_size": 32}]
@@ -99,6 +101,7 @@ def test_emulation_rounds_where_the_types_say(tmp_path):
     assert (rounded(found.numpy()) == found.numpy()).all()
 
 
+@pytest.mark.slow
 def test_values_that_fp16_cannot_hold_are_refused_and_bf16_is_offered(tmp_path, tokenizer_dir):
     model, path = _graph(tmp_path)
     with torch.no_grad():

@@ -52,6 +52,7 @@ def rows_of(directory, data_dir):
     return tokenizer, encode(load_split(str(data_dir), task, "validation"), task, tokenizer, max_length=32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["loop", "segments"])
 def test_the_threshold_is_that_of_the_graphs_own_logits(form, calibrated, data_dir, tmp_path, monkeypatch):
     """It is found on what the int8 parts say, and the graph's rows leave as that has it."""
@@ -144,6 +145,7 @@ def test_settings_are_those_of_the_calibration(calibrated, data_dir, tmp_path):
         Recalibration.of(tmp_path, settings, SCORE)
 
 
+@pytest.mark.slow
 def test_parts_say_what_torch_says(calibrated, data_dir, tmp_path):
     """In fp32, whatever the order and length of the rows."""
     model = AlbertPlusForSequenceClassification.from_pretrained(calibrated).eval()

@@ -68,6 +68,7 @@ def test_a_sum_that_keeps_its_axis_stays():
     assert add_in_order(onnx_ir.from_proto(graph_of(keepdims=1))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooler", ["tanh", "none"])
 def test_a_classifier_on_the_mean_has_its_sum_in_order(pooler):
     torch.manual_seed(0)

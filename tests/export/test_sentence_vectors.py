@@ -41,6 +41,7 @@ def by_hand(directory, texts=TEXTS):
     return torch.stack([mean / mean.square().sum().sqrt() for mean in means])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["onnx", "openvino"])
 def test_the_graph_gives_the_mean_of_the_real_tokens_with_length_1(exported, encoder_dir, runtime):
     out, _ = exported
@@ -74,6 +75,7 @@ def test_what_is_compared_at_export_is_the_vector_too(exported):
     assert (record.settings["pooling"], record.settings["normalize"]) == ("mean", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_both_ways_of_pooling_an_albert_plus(tmp_path, pooling, normalize):

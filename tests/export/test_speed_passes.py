@@ -54,6 +54,7 @@ def _sizes_computed(path, model, *, batch, length):
     return {name: found[value].shape[:-1].numel() for name, value in outputs.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize(
     "chosen", [(), *((one,) for one in PASSES), tuple(PASSES)], ids=lambda c: "+".join(c) or "none"

@@ -27,6 +27,7 @@ ARCHITECTURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "fields"),
     [*((head, ARCHITECTURES[0]) for head in HEADS), *((HEADS[0], fields) for fields in ARCHITECTURES[1:])],
@@ -142,6 +143,7 @@ def test_polygraphy_takes_what_it_is_given():
     assert shapes["input_ids"].opt == (8, 128)
 
 
+@pytest.mark.slow
 def test_the_record_says_that_the_check_was_static(classifier_dir, tmp_path):
     record = export(classifier_dir, to=["onnx-fp16"], output=tmp_path / "x", settings=ExportSettings())
     facts = record.result["exports"]["onnx-fp16"]

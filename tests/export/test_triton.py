@@ -29,6 +29,7 @@ def _config(path):
     return text_format.Parse((path / "config.pbtxt").read_text(encoding="utf-8"), pb.ModelConfig())
 
 
+@pytest.mark.slow
 def test_every_model_parses_under_the_published_schema(repository):
     directory, record = repository
     models = record.result["exports"]["triton"]["models"]
@@ -80,6 +81,7 @@ def test_a_client_needs_the_contract_alone(repository):
     assert contract["truncate_to"] == 64
 
 
+@pytest.mark.slow
 def test_multiple_choice_has_two_varying_axes(tmp_path):
     model = randomise(albert_plus_class("ForMultipleChoice")(small_config(num_hidden_layers=1)))
     model.save_pretrained(tmp_path / "model")
@@ -98,6 +100,7 @@ def test_without_tritonclient_the_error_names_the_extra(classifier_dir, tmp_path
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one of three", "several, own thresholds", "a number"])
 def test_the_contract_says_what_to_make_of_logits(kind, tokenizer_dir, tmp_path):
     """Scores and labels by the contract alone, against transformers' pipeline."""

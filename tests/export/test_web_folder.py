@@ -43,6 +43,7 @@ def model_of(tokenizer, *, head="ForSequenceClassification", **fields):
     return model
 
 
+@pytest.mark.slow
 def test_an_export_holds_the_folder_and_nothing_else_in_it(classifier_dir, tmp_path):
     record = export(classifier_dir, to=["onnx", "onnx-int8", "web"], output=tmp_path / "out")
     folder = tmp_path / "out" / "web"

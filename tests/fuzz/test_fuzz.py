@@ -14,6 +14,7 @@ def test_every_verb_has_a_command_line_that_works():
     assert set(VERBS) == set(declared())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_command_lines_name_options_of_their_verbs(verb):
     known = {word for parameter in declared()[verb] for word in parameter.words}

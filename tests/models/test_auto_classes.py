@@ -97,6 +97,7 @@ def printed():
     return dict(map(json.loads, done.stdout.splitlines()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [order for order, (_, then) in ORDERS.items() if then is REGISTERED])
 def test_every_head_is_registered(printed, order):
     assert isinstance(printed[order], list), printed[order]

@@ -95,6 +95,7 @@ AttentionInterface.register("unpadded", _unpadded_attention)
 AttentionMaskInterface.register("unpadded", flash_attention_mask)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # several of torch's own on the way to flex attention
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("implementation", ["sdpa", "unpadded", "flex_attention"])
@@ -164,6 +165,7 @@ def test_gradients_are_those_of_finite_differences(fields):
     torch.testing.assert_close((losses[0] - losses[1]) / (2 * epsilon), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "head", "training"),
     [(name, "ForSequenceClassification", training) for name in ARCHITECTURES for training in (False, True)]
@@ -189,6 +191,7 @@ def test_compiles_to_one_graph(name, head, training):
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch's inductor needs a C++ compiler")
 def test_compiles_with_inductor():
     torch.compiler.reset()
@@ -201,6 +204,7 @@ def test_compiles_with_inductor():
     assert len(compiled.hidden_states) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "head"),
     [("all shared", head) for head in HEADS]
@@ -261,6 +265,7 @@ def test_without_tying_the_decoder_is_its_own(tmp_path):
         torch.testing.assert_close(again.eval()(**pair_inputs(131))[0], model(**pair_inputs(131))[0], atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @every_architecture
 def test_every_dtype_runs_and_comes_back(tmp_path, fields, dtype):
@@ -279,6 +284,7 @@ def test_every_dtype_runs_and_comes_back(tmp_path, fields, dtype):
     assert (logits.double() - expected.double()).norm() <= tolerance * expected.double().norm().clamp(min=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @every_architecture
 def test_loading_leaves_nothing_uninitialised(tmp_path, fields, head):

@@ -88,6 +88,7 @@ def test_other_errors_are_not_taken_for_a_users():
     assert as_known(ValueError("x")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["opening libraries", "working"])
 def test_ctrl_c_ends_with_130_and_a_line(tmp_path, moment):
     """A run in the shell: it is interrupted as soon as it has opened its first library, or begun to write."""

@@ -244,6 +244,7 @@ def _gradients(tmp_path, name, *, batch_size, trainer_class):
 UNCOUNTED = {("pretraining, uneven", 2), ("pretraining, uneven", 3), ("question", 3)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer_class", [Trainer, AccumulatingTrainer])
 @pytest.mark.parametrize("batch_size", [2, 3])
 @pytest.mark.parametrize("name", HEADS)

@@ -91,6 +91,7 @@ def pushed(request, tmp_path_factory, tokenizer_dir):
         yield hub, _lines(printed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_a_push_sends_weights_code_and_card(pushed, head):
     hub, _ = pushed
@@ -116,6 +117,7 @@ def test_every_repository_opens_without_the_package(tmp_path, pushed):
         assert values == pytest.approx(others, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_every_repository_opens_with_every_head(tmp_path, pushed):
     hub, _ = pushed
     assert _lines(hub.client(tmp_path, COMMON + WITHOUT_PACKAGE + OPEN_WITH_EVERY_HEAD)) == HEADS
@@ -143,6 +145,7 @@ def test_code_is_not_run_without_trust(tmp_path, pushed):
         hub.client(tmp_path, script)
 
 
+@pytest.mark.slow
 def test_a_second_push_keeps_the_card_that_is_there(tmp_path, tokenizer_dir):
     by_hand = """
 from huggingface_hub import HfApi

@@ -87,6 +87,7 @@ def test_what_is_cached_or_there_is_left_to_the_libraries(silent, offline, monke
     assert hub_connection._answers == {}
 
 
+@pytest.mark.slow
 def test_a_hub_that_answers_is_asked_by_the_libraries(tmp_path):
     """Of what is there they open it, of what is not they say so."""
     script = """

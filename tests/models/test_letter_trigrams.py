@@ -143,6 +143,7 @@ def towers(teachers, data_dir, tmp_path_factory):
     ), out
 
 
+@pytest.mark.slow
 def test_a_teacher_of_pieces_makes_towers_of_letters(towers, teachers):
     record, out = towers
     assert record.result["phases"]["task"]["losses"]["two_towers"] > 0
@@ -169,6 +170,7 @@ def test_a_search_opens_them_again(towers, data_dir, tmp_path):
     assert index.is_file()
 
 
+@pytest.mark.slow
 def test_they_are_trained_on(towers, teachers, data_dir, tmp_path):
     """A directory of them is the start of another training, with its own tokenizer."""
     _, out = towers

@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import BertConfig, BertModel
@@ -13,6 +14,7 @@ from tests.support.small_models import SMALL, randomise
 REPO = "user/tiny-bert"
 
 
+@pytest.mark.slow
 def test_weights_come_back_exactly(tmp_path):
     model = randomise(BertModel(BertConfig(**SMALL)))
     model.save_pretrained(tmp_path / "local")
@@ -93,6 +95,7 @@ except RuntimeError as error:
     assert hub.objects == {}
 
 
+@pytest.mark.slow
 def test_absent_repo_and_unknown_request_are_errors(tmp_path):
     script = """
 from huggingface_hub import HfApi

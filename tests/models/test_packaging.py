@@ -58,6 +58,7 @@ def site(root, tmp_path_factory):
     return work / "site"
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_everything_and_nothing_else(site):
     top = {path.name for path in site.iterdir()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"hf_albert_plus", "optimum"}

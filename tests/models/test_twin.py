@@ -217,6 +217,7 @@ def test_towers_start_from_an_encoder(tmp_path, head):
             assert torch.equal(model.albert_plus.state_dict()[name], tensor), name
 
 
+@pytest.mark.slow
 def test_a_checkpoint_opens_without_the_package(tmp_path):
     model = _twin(twin_crossing="residual")
     model.save_pretrained(tmp_path / "saved")

@@ -30,6 +30,7 @@ STUDY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDY)
 def test_parameters_of_albert(name):
     exact, printed = STUDY[name]

@@ -143,6 +143,7 @@ def test_flash_attention_is_told_where_sequences_end(monkeypatch, sharing):
             torch.testing.assert_close(others[name], gradient, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # several of torch's own on the way to flex attention
 def test_flex_attention_keeps_packed_sequences_apart():
     """Its backward pass needs a GPU."""

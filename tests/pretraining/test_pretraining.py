@@ -71,6 +71,7 @@ def test_a_run_learns_and_opens_again(told_text, tmp_path, optimizer, packed):
     AutoModel.from_pretrained(tmp_path / "encoder")(**tokenizer("good film", "bad cast", return_tensors="pt"))
 
 
+@pytest.mark.slow
 def test_accumulated_batches_have_the_gradients_of_one(corpus, tmp_path):
     for name, accumulate in (("one", 1), ("four", 4)):
         settings = PretrainSettings(**{**SETTINGS, "accumulate": accumulate})
@@ -91,6 +92,7 @@ def test_passes_without_an_order_weigh_nothing(corpus):
     assert int(trainer.num_sentences) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
 def test_what_no_objective_asks_for_stays(text_without_order, tmp_path, optimizer):
     """A gradient of zero would leave LAMB the decay alone, as long a step as any."""
@@ -105,6 +107,7 @@ def test_what_no_objective_asks_for_stays(text_without_order, tmp_path, optimize
     assert not weights["predictions.dense.weight"].equal(start["predictions.dense.weight"])
 
 
+@pytest.mark.slow
 def test_layers_computed_again_change_nothing(corpus, tmp_path):
     for name, again in (("kept", False), ("again", True)):
         settings = PretrainSettings(**{**SETTINGS, "checkpoint_layers": again})
@@ -146,6 +149,7 @@ main()
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_from_text_to_a_checkpoint(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(as_text(make_text(count=60)), encoding="utf-8")
@@ -199,6 +203,7 @@ def test_wrong_corpora(corpus, tmp_path, tokenizer_dir):
         pretrain(corpus, config=config, output=tmp_path / "out", settings=PretrainSettings(**SETTINGS))
 
 
+@pytest.mark.slow
 def test_decay_spares_what_the_paper_spares(corpus, tmp_path, monkeypatch):
     """What reaches the optimiser of a run."""
     seen = {}
@@ -226,6 +231,7 @@ def test_a_run_in_bf16_learns_as_one_in_fp32(corpus, tmp_path):
     assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_curves_for_tensorboard(corpus, tmp_path):
     """The scores of the record, read back from the event file."""
     settings = PretrainSettings(**SETTINGS, report_to=("tensorboard",))

@@ -92,6 +92,7 @@ def test_a_run_that_falls_back_is_stopped():
         falls_back()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_its_checkpoints(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_albert_plus.pretraining.trainer._LEAST_STEPS", 1)
     monkeypatch.setattr("hf_albert_plus.pretraining.trainer._WINDOW", 2)

@@ -59,6 +59,7 @@ def trained(encoder_dir, data_dir, tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_the_record_names_what_goes_and_no_path_of_the_machine(trained, tmp_path):
     (trained / "notes.txt").write_text("mine")
     contents = contents_of(trained, replaced={})

@@ -56,6 +56,7 @@ def fine_tuning(encoder_dir, data_dir):
     return run
 
 
+@pytest.mark.slow
 def test_while_checkpoints_are_written(fine_tuning, tmp_path):
     """Weights fit, and the optimizer's means, twice as large, do not."""
     whole = fine_tuning(tmp_path / "whole")
@@ -66,6 +67,7 @@ def test_while_checkpoints_are_written(fine_tuning, tmp_path):
     assert fine_tuning(tmp_path / "out").files == whole.files
 
 
+@pytest.mark.slow
 def test_finished_checkpoints_stay(fine_tuning, tmp_path, monkeypatch):
     from hf_albert_plus.training import callbacks
 
@@ -86,6 +88,7 @@ def test_finished_checkpoints_stay(fine_tuning, tmp_path, monkeypatch):
     assert record.files == whole.files
 
 
+@pytest.mark.slow
 def test_while_the_phases_of_a_distillation_are_kept(teachers, data_dir, tmp_path):
     def run(out):
         how = DistilSettings("kd", StudentSettings("half"), epochs=0.5)
@@ -172,6 +175,7 @@ def test_other_faults_with_the_same_words_around_are_ours():
     assert as_known(outer) is None
 
 
+@pytest.mark.slow
 def test_a_command_ends_with_2(tmp_path):
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"

@@ -131,6 +131,7 @@ def stopped(encoder_dir, data_dir, tmp_path, monkeypatch):
 FILES = ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json", "scheduler.pt", "running_losses_0.json", "complete")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "how"), [*((name, "cut") for name in FILES), ("optimizer.pt", "zeros"), ("trainer_state.json", "gone"), ("complete", "gone")]
 )  # fmt: skip
@@ -144,6 +145,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(stopped, n
         assert f"a damaged checkpoint is set aside as {checkpoints / 'damaged-checkpoint-4'}: " in said
 
 
+@pytest.mark.slow
 def test_with_no_whole_checkpoint_it_begins_again(stopped, capsys):
     """As checkpoints of versions are that listed no files."""
     checkpoints, run = stopped
@@ -153,6 +155,7 @@ def test_with_no_whole_checkpoint_it_begins_again(stopped, capsys):
     assert capsys.readouterr().err.count("a damaged checkpoint is set aside") == 2
 
 
+@pytest.mark.slow
 def test_what_is_no_checkpoint_is_left_alone(stopped):
     checkpoints, _ = stopped
     (checkpoints / "checkpoint-best").mkdir()

@@ -212,6 +212,7 @@ def demo(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_data_that_a_stage_made_are_followed_through_what_was_made_of_them(demo, tmp_path):
     task = get_task("sst2")
     rows, _ = set_aside(str(demo), task=task, output=tmp_path / "rows", seed=1)

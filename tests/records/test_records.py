@@ -151,6 +151,7 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none_by_name(tmp_path, monk
     assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_finite_are_never_saved(tmp_path, encoder_dir, data_dir):
     import torch
     from transformers import AutoModel, AutoTokenizer

@@ -28,6 +28,7 @@ def test_what_came_nearest_learns_again_until_it_holds(hunt):
     assert leader.width <= shape.width
 
 
+@pytest.mark.slow
 def test_what_gains_nothing_by_it_learns_again_once(hunt):
     found = hunt(max_drop=1.0, exits=False)
     again = [name for name, count in rounds(found).items() if count > 1]
@@ -35,6 +36,7 @@ def test_what_gains_nothing_by_it_learns_again_once(hunt):
     assert max(rounds(found).values()) <= 2
 
 
+@pytest.mark.slow
 def test_it_needs_time_for_a_whole_round(hunt):
     """What has no time to finish its round does not begin it."""
     given = {"max_drop": 1.0, "exits": False, "again": 0.25}
@@ -61,6 +63,7 @@ def _spent_before_again(found):
     raise AssertionError
 
 
+@pytest.mark.slow
 def test_another_budget_takes_up_what_learned_again(hunt):
     """Also where the round before, which is a little faster by chance, lost too much."""
     first = hunt(max_drop=1.0, exits=False, again=0.25)
@@ -71,6 +74,7 @@ def test_another_budget_takes_up_what_learned_again(hunt):
     assert second.leader().speedup >= first.leader().speedup
 
 
+@pytest.mark.slow
 def test_another_budget_takes_up_exits_before_it_teaches_anything(hunt):
     """They were made for the first budget, and cost what finds a threshold and measures it: with time for that alone the second search has them."""
     first = hunt(max_drop=1.0)
@@ -83,6 +87,7 @@ def test_another_budget_takes_up_exits_before_it_teaches_anything(hunt):
     assert max(each.speedup for each in second.finished) >= max(each.speedup for each in first.finished)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"min_speedup": 60.0}, {"max_latency": 0.08, "traffic": "alone"}])
 def test_without_a_limit_of_what_is_lost_the_leader_learns_again_while_it_gains(asked, hunt):
     once, more = hunt(**asked, exits=False), hunt(**asked, exits=False, again=0.3)
@@ -92,6 +97,7 @@ def test_without_a_limit_of_what_is_lost_the_leader_learns_again_while_it_gains(
     assert lost[more.leader().name] < min(lost[name] for name, count in rounds(more).items() if count == 1)
 
 
+@pytest.mark.slow
 def test_exits_that_another_budget_made_cost_nothing_while_they_are_taken_up(hunt, monkeypatch):
     """Long ones do not end the search before it has begun."""
     first = hunt(max_drop=1.0)
@@ -104,6 +110,7 @@ def test_exits_that_another_budget_made_cost_nothing_while_they_are_taken_up(hun
     assert second.workshop.spent_s < 1.1e6
 
 
+@pytest.mark.slow
 def test_a_search_that_took_something_up_makes_the_same_when_it_goes_on(hunt):
     """What it was cut from had learned its first passes alone when it was taken up, and all of them in the end."""
     done = hunt(max_drop=3.0, exits=False).workshop.done
@@ -119,6 +126,7 @@ def test_what_is_a_little_slower_than_it_was_aimed_at_learns_again_if_it_is_as_f
     assert max(rounds(found).values()) > 1
 
 
+@pytest.mark.slow
 def test_a_smaller_file_takes_up_nothing_that_is_too_large(hunt):
     first = hunt(max_drop=3.0, max_size=12e6, exits=False)
     alone = max(each.file_bytes for each in first.finished if each.name.startswith("layers"))

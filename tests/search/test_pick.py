@@ -173,6 +173,7 @@ def test_budgets_are_kept_on_other_rows():
     assert wrong <= 7  # of a binomial with 40 and a tenth, the 95th percentile
 
 
+@pytest.mark.slow
 def test_luck_on_few_rows_is_not_credited():
     """Ten candidates that truly lose three points each, of 360 rows: the luckiest seems to lose nothing, and is picked in one of ten cases at
     the most."""
@@ -191,6 +192,7 @@ def test_luck_on_few_rows_is_not_credited():
     assert wrong <= 7
 
 
+@pytest.mark.slow
 def test_where_the_fastest_fail_on_other_rows_the_surest_is_picked():
     """One answers all rows as its teacher does: a search that has it never ends with nothing, and is as sure of it as of itself."""
     surest = 0

@@ -21,6 +21,7 @@ def compared_shapes(hunt):
     return list(at_speed.values())
 
 
+@pytest.mark.slow
 def test_exits_are_tried_on_every_shape_that_holds_at_once(hunt):
     """They are worth it on the teacher, so the fastest shape leaves early as soon as it holds, and the pick is such a one."""
     found = hunt(max_drop=1.0, first=LATE)
@@ -31,6 +32,7 @@ def test_exits_are_tried_on_every_shape_that_holds_at_once(hunt):
     assert "-exits" in picked(found)
 
 
+@pytest.mark.slow
 def test_exits_that_gain_nothing_on_the_teacher_are_not_tried_on_its_shapes(hunt):
     found = hunt(max_drop=1.0, exits_gain=1.05)
     assert {each.name.split("-exits")[0] for each in found.tried if "-exits" in each.name} == {"teacher"}
@@ -40,6 +42,7 @@ def test_exits_that_gain_nothing_on_the_teacher_are_not_tried_on_its_shapes(hunt
     assert not any("exits" in note for note in notes(found, found.judge.choose(found.finished, found.budget)))
 
 
+@pytest.mark.slow
 def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
     """A shape that lost 0.6 of one point may lose 0.4 more by leaving early, or half of that, and not the whole of the budget."""
     first = hunt(max_drop=1.0, exits_gain=1.0, first=LATE)
@@ -133,6 +136,7 @@ def test_before_anything_was_made_its_time_is_expected_by_the_teachers_pace(hunt
     assert found.workshop.spent_s < TRAINED / 4
 
 
+@pytest.mark.slow
 def test_the_frontier_so_far_is_shown_whenever_a_candidate_is_finished(hunt):
     seen = []
 
@@ -184,6 +188,7 @@ def test_the_rest_waits_where_a_shape_holds_after_its_first_passes(hunt, monkeyp
     assert set(again.workshop.done) == made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", range(400, 1600, 150))
 def test_there_is_time_left_for_the_rest_of_what_leads(budget, hunt):
     """Where it waits: no other shape begins that would take it."""
@@ -202,6 +207,7 @@ def test_exits_come_after_the_rest(hunt):
     assert not any(name.endswith("-begun") for name in with_exits)
 
 
+@pytest.mark.slow
 def test_another_budget_takes_up_what_has_only_begun_as_it_is(hunt):
     """The rest of its passes would take time that nobody asked about."""
     first = hunt(max_drop=3.0, exits=False)
@@ -211,6 +217,7 @@ def test_another_budget_takes_up_what_has_only_begun_as_it_is(hunt):
     assert second.workshop.spent_s <= TRAINED
 
 
+@pytest.mark.slow
 def test_another_budget_takes_up_what_was_cut_from_what_had_only_begun(hunt, monkeypatch):
     """The base learned the rest at the end of the first search: what was cut from it before is known all the same."""
     monkeypatch.setattr(PlantedShop, "points", lambda shop, shape: 0.2 if relative_time(shape) > 0.13 else 5.0)
@@ -234,6 +241,7 @@ def test_what_has_begun_and_loses_too_much_is_no_candidate(hunt):
     assert [each.name for each in found.tried] == ["teacher"]
 
 
+@pytest.mark.slow
 def test_another_budget_begins_with_the_shapes_of_the_first(hunt):
     """They cost nothing of its time, and it descends from the fastest of them that holds."""
     first = hunt(max_drop=1.0, exits=False)
@@ -252,6 +260,7 @@ def test_another_budget_begins_with_the_shapes_of_the_first(hunt):
     assert again.workshop.spent_s == pytest.approx(second.workshop.spent_s)
 
 
+@pytest.mark.slow
 def test_a_student_that_is_given_is_a_candidate_and_nothing_is_cut_from_it(hunt):
     found = hunt(max_drop=1.0, student=("somewhere/general",))
     name = next(each.name for each in found.tried if each.name.startswith("student-general-"))
@@ -265,6 +274,7 @@ def test_a_student_that_is_given_is_a_candidate_and_nothing_is_cut_from_it(hunt)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -312,6 +322,7 @@ def test_shared_layers_of_any_number_may_come_nearest(hunt, monkeypatch):
     assert "proposal" in found.ended or "nothing new" in found.ended
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported_is_left_and_the_search_goes_on(hunt):
     whole = hunt(max_drop=1.0, exits=False)
     broken = max((each for each in whole.finished if whole.holds(each.name)), key=lambda each: each.speedup).name
@@ -325,6 +336,7 @@ def test_what_cannot_be_exported_is_left_and_the_search_goes_on(hunt):
     assert [each.name for each in hunt(max_drop=1.0, broken="layers").finished][:1] == ["teacher"]
 
 
+@pytest.mark.slow
 def test_a_trimmed_teacher_that_cannot_be_exported_ends_no_search(hunt):
     assert "trimmed" in [each.name for each in hunt(max_drop=1.0, trims=True).finished]
     found = hunt(max_drop=1.0, trims=True, broken="trimmed")
@@ -332,6 +344,7 @@ def test_a_trimmed_teacher_that_cannot_be_exported_ends_no_search(hunt):
     assert picked(found) not in (None, "teacher", "trimmed")
 
 
+@pytest.mark.slow
 def test_where_whole_layers_are_too_slow_fewer_are_tried(hunt):
     """The thinnest of six layers is 50 times the teacher's pace."""
     found = hunt(min_speedup=60.0, exits=False)

@@ -30,6 +30,7 @@ class Meeting:
         (self.folder / name).write_text("done")
 
 
+@pytest.mark.slow
 def test_all_at_the_same_time(tmp_path, capsys):
     started = time.perf_counter()
     took = run_side_by_side(Meeting(tmp_path, 3), ["a", "wrong", "c"], jobs=3)

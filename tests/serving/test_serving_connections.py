@@ -60,6 +60,7 @@ def sent(port, *pieces, gap_s=0.0, timeout=5):
 HEAD = b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pieces", "status"),
     [

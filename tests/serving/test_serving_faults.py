@@ -138,6 +138,7 @@ def test_a_batch_that_answers_another_number_is_computed_again_for_each():
     assert asyncio.run(run()) == [[0], [1], [2], [3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["9" * 5_000, "01", "+1", "1e0", "%D9%A1", "%2F1", "..", "1%00"])
 @pytest.mark.parametrize("route", ["", "/ready"])
 def test_a_path_says_a_version_as_it_is_or_none(running, version, route):

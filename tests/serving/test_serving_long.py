@@ -149,6 +149,7 @@ def score(directory, data, tmp_path):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_engine_joins(tokenizer_dir, tmp_path):
     """In torch, tokenised by transformers, and as a graph, tokenised by the tokenizers library alone; exported, it carries the setting."""
     make_long(tmp_path / "model", tokenizer_dir, "one of three")

@@ -170,6 +170,7 @@ print([name for name in sys.argv[2:] if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "message", "more"),
     [

@@ -174,6 +174,7 @@ print(sorted(span.name for span in spans.get_finished_spans() if span.kind is tr
 """
 
 
+@pytest.mark.slow
 def test_requests_are_traced_where_opentelemetry_is_set_up(exported_dir):
     """By FastAPI itself, under the routes' own names."""
     pytest.importorskip("opentelemetry.sdk")

@@ -255,6 +255,7 @@ def test_prefixes_that_cannot_be_are_refused_before_anything_starts(vectors_dir,
         check_directory(model, max_length=None)
 
 
+@pytest.mark.slow
 def test_an_encoder_that_says_nothing_of_its_vectors_is_not_served(encoder_dir, vectors_dir, tmp_path):
     """In torch that is known at once; a graph says it when it is opened."""
     (model,) = scan(encoder_dir, runtime="torch")
@@ -266,6 +267,7 @@ def test_an_encoder_that_says_nothing_of_its_vectors_is_not_served(encoder_dir, 
         QueuedModel(tmp_path / "plain", "onnx", ServeSettings(cores=1))
 
 
+@pytest.mark.slow
 def test_a_graph_of_other_vectors_than_its_weights_give_is_found(encoder_dir, vectors_dir, tmp_path):
     check_as_weights(vectors_dir, TextEncoder(vectors_dir, "onnx", cores=1).engine.runtime)
     export(encoder_dir, to=["onnx"], output=tmp_path / "first", settings=ExportSettings(pooling="cls"))

@@ -43,6 +43,7 @@ def classifier(tmp_path, tokenizer_dir):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("good", "bad"), ("bad", "good"), None])
 def test_a_run_takes_a_classifier_as_it_is(mine, classifier, tmp_path, capsys, short_benches, names):
     """Its weights and the order of its labels stay; labels without names get those of the data. The report has the floor beside it."""

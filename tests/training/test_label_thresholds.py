@@ -30,6 +30,7 @@ from hf_albert_plus.training.settings import TrainSettings
 QUICK = {"epochs": 1, "batch_size": 8, "max_length": 16, "learning_rate": 1e-3, "precision": "fp32"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_threshold_has_a_higher_f1(seed):
     random = numpy.random.default_rng(seed)
@@ -67,6 +68,7 @@ def trained(tmp_path_factory, encoder_dir):
     return folder, task
 
 
+@pytest.mark.slow
 def test_what_was_fitted_decides_scores_and_answers_alike(trained):
     folder, task = trained
     thresholds = label_thresholds_of(load_config(folder / "model", option="DIR"))
@@ -99,6 +101,7 @@ def qat_it(model, **where):
     qat(model, settings=QatSettings(**QUICK), **where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [prune_it, distil_it, qat_it])
 def test_every_training_fits_its_own(trained, tmp_path, stage):
     folder, task = trained
@@ -110,6 +113,7 @@ def test_every_training_fits_its_own(trained, tmp_path, stage):
     assert found != of_teacher
 
 
+@pytest.mark.slow
 def test_an_export_carries_them(trained, tmp_path):
     folder, _ = trained
     export(folder / "model", to=["onnx"], output=tmp_path / "exported", settings=ExportSettings())

@@ -73,6 +73,7 @@ def several(tmp_path_factory):
     return write(tmp_path_factory.mktemp("several") / "mine.jsonl", labels)
 
 
+@pytest.mark.slow
 def test_each_window_is_a_row_of_the_training(encoder_dir, data, tmp_path, capfd):
     task = choose_task(data, settings=DataSettings(long="windows"), trains=True)
     record = finetune(str(encoder_dir), data=data, task=task, output=tmp_path / "model", settings=SETTINGS)
@@ -158,6 +159,7 @@ def test_a_teacher_of_other_windows_says_what_it_says_of_the_text(data, tokenize
     numpy.testing.assert_allclose(other[TEACHER_LOGITS], joined[text_numbers(letters["answering"][:])], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_command_line_chooses_and_eval_follows(encoder_dir, data, tmp_path):
     model, options = (
         tmp_path / "model",
@@ -213,6 +215,7 @@ def tagged(tmp_path_factory):
     return str(write_tagged(tmp_path_factory.mktemp("tagged") / "my.jsonl", joined))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classes", "tags"])
 def test_pruning_and_distillation_read_the_same_windows(data, tagged, tokenizer_dir, tmp_path, kind):
     source = data if kind == "classes" else tagged

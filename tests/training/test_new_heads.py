@@ -69,6 +69,7 @@ def test_one_of_several_classes_starts_as_it_was():
     assert model.classifier.bias.abs().max() == 0
 
 
+@pytest.mark.slow
 def test_own_data_have_it_by_default(own, encoder_dir, tmp_path):
     """At an encoder's rate of 1e-6 only the head can move."""
     record = finetune(
@@ -96,6 +97,7 @@ def test_a_benchmark_keeps_the_rate_of_the_encoder(encoder_dir, data_dir, tmp_pa
     assert "head_learning_rate" not in record.settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "said", "rate"),
     [(None, None, None), (None, "mean", 1e-3), ("first", "mean", None), ("mean", None, 1e-3)],

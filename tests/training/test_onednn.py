@@ -116,6 +116,7 @@ def test_processors_that_gain(monkeypatch, capabilities, gains):
     assert leaves_avx512_unused() == gains
 
 
+@pytest.mark.slow
 def test_a_run_trains_with_it(corpus, tmp_path, monkeypatch):
     """The loss of a run of torch's own products, with every product by oneDNN: forward, backward and computed again."""
     settings = PretrainSettings(**{**SETTINGS, "optimizer": "lamb", "checkpoint_layers": True})

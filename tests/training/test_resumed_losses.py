@@ -33,6 +33,7 @@ def check_resumed_as_whole(run, tmp_path, monkeypatch, *, steps):
     return stopped
 
 
+@pytest.mark.slow
 def test_of_fine_tuning(encoder_dir, data_dir, tmp_path, monkeypatch):
     def run(out):
         return finetune(
@@ -43,6 +44,7 @@ def test_of_fine_tuning(encoder_dir, data_dir, tmp_path, monkeypatch):
     assert record.result["resumed_at_step"] == 17
 
 
+@pytest.mark.slow
 def test_of_both_phases_of_a_distillation(teachers, data_dir, tmp_path, monkeypatch):
     how = DistilSettings("tinybert", StudentSettings("half"), values=(("general_epochs", 0),), epochs=1.5)
 
@@ -55,6 +57,7 @@ def test_of_both_phases_of_a_distillation(teachers, data_dir, tmp_path, monkeypa
     assert all(len(phase["losses"]) >= 1 for phase in record.result["phases"].values())
 
 
+@pytest.mark.slow
 def test_of_training_for_few_bits(teachers, data_dir, tmp_path, monkeypatch):
     def run(out):
         return qat(
@@ -64,6 +67,7 @@ def test_of_training_for_few_bits(teachers, data_dir, tmp_path, monkeypatch):
     check_resumed_as_whole(run, tmp_path, monkeypatch, steps=[6, 11])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [8, 64])
 def test_of_pretraining(corpus, tmp_path, monkeypatch, batch_size):
     """With the larger batches it ends before its first log."""

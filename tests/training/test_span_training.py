@@ -83,6 +83,7 @@ def f1_by_hand(said, right):
     return 0.0 if not common else 2 / (len(said) / common + len(right) / common)
 
 
+@pytest.mark.slow
 def test_a_model_is_scored_as_a_search_over_everything_says(data, answerer):
     task = find_task(str(data))
     model, tokenizer = (each.from_pretrained(answerer) for each in (AutoModelForQuestionAnswering, AutoTokenizer))
@@ -127,6 +128,7 @@ def test_the_record_says_what_was_in_the_data(answerer):
     assert facts["lost_answers"] == 0
 
 
+@pytest.mark.slow
 def test_a_trained_model_learns_on(data, answerer, tmp_path):
     quick = TrainSettings(epochs=0.1, batch_size=8, learning_rate=1e-9, max_length=40, precision="fp32")
     finetune(

@@ -51,6 +51,7 @@ def tagger(data, encoder, tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_a_tagger_is_scored_as_transformers_and_seqeval_have_it(data, tagger):
     task = find_task(str(data))
     model, tokenizer = AutoModelForTokenClassification.from_pretrained(tagger), AutoTokenizer.from_pretrained(tagger)
@@ -96,6 +97,7 @@ def test_the_record_says_what_was_in_the_data(tagger):
     assert facts["classes"]["O"] == sum(tags.count("O") for _, tags in sentences)
 
 
+@pytest.mark.slow
 def test_words_that_are_not_read_are_counted_aloud(encoder, tmp_path, capfd):
     """In training and in scoring, where `--max-length` cuts them and where a row has more windows than are read; not where all are read."""
     words, tags = tagged_sentences(1)[0]

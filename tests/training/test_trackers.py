@@ -43,6 +43,7 @@ def fine_tune(encoder_dir, data_dir):
     return run
 
 
+@pytest.mark.slow
 def test_the_losses_of_a_fine_tuning_are_drawn(fine_tune, tmp_path):
     record = fine_tune(tmp_path / "out", **DRAWN)
     losses = curves_in(tmp_path / "out" / "runs")["train/loss"]
@@ -52,6 +53,7 @@ def test_the_losses_of_a_fine_tuning_are_drawn(fine_tune, tmp_path):
     assert any(name.startswith("runs/") for name in record.files)
 
 
+@pytest.mark.slow
 def test_nothing_is_drawn_unasked(fine_tune, tmp_path, monkeypatch):
     monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "elsewhere"))
     fine_tune(tmp_path / "out", epochs=0.2)
@@ -59,6 +61,7 @@ def test_nothing_is_drawn_unasked(fine_tune, tmp_path, monkeypatch):
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_in_its_run(fine_tune, tmp_path, monkeypatch):
     """A step that was taken again is drawn once, as in a run that was never stopped."""
     fine_tune(tmp_path / "whole", **SHORT)
@@ -74,6 +77,7 @@ def test_a_killed_training_goes_on_in_its_run(fine_tune, tmp_path, monkeypatch):
     assert resumed == pytest.approx(whole)
 
 
+@pytest.mark.slow
 def test_steps_that_are_taken_again_are_purged(fine_tune, tmp_path, monkeypatch):
     """Without a checkpoint a training begins again, and so does its run."""
 
@@ -92,6 +96,7 @@ def test_steps_that_are_taken_again_are_purged(fine_tune, tmp_path, monkeypatch)
     assert list(curves_in(tmp_path / "out" / "runs")["train/loss"]) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_every_phase_of_a_distillation_has_its_run_and_terms(teachers, data_dir, tmp_path):
     how = DistilSettings("tinybert", StudentSettings("half"), values=(("general_epochs", 0),), epochs=1)
     record = distill(
@@ -106,6 +111,7 @@ def test_every_phase_of_a_distillation_has_its_run_and_terms(teachers, data_dir,
         assert list(drawn[f"train/loss_{name}"].values())[-1] == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "kind"), [(qat, QatSettings), (sparsify, SparsifySettings)])
 def test_trainings_that_compress_draw_too(stage, kind, teachers, data_dir, tmp_path):
     settings = kind(**{**DRAWN, "epochs": 0.5})
@@ -113,6 +119,7 @@ def test_trainings_that_compress_draw_too(stage, kind, teachers, data_dir, tmp_p
     assert curves_in(tmp_path / "out" / "runs")["train/loss"]
 
 
+@pytest.mark.slow
 def test_every_candidate_of_a_search_has_its_run(teachers, data_dir, tmp_path):
     task, out = get_task("sst2"), tmp_path / "trials"
     rows, _ = set_aside(str(data_dir), task=task, output=tmp_path / "rows", seed=0)
@@ -256,6 +263,7 @@ def stopped_and_resumed(fine_tune, tmp_path, monkeypatch, name):
     return fine_tune(tmp_path / "out", **given)
 
 
+@pytest.mark.slow
 def test_wandb_goes_on_in_the_run_of_that_id(fine_tune, tmp_path, monkeypatch, stand_in):
     wandb = stand_in("wandb", WANDB)
     stopped_and_resumed(fine_tune, tmp_path, monkeypatch, "wandb")
@@ -266,6 +274,7 @@ def test_wandb_goes_on_in_the_run_of_that_id(fine_tune, tmp_path, monkeypatch, s
     assert [entry["train/global_step"] for entry in wandb.logged if "train/loss" in entry] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_mlflow_goes_on_in_the_run_of_that_id(fine_tune, tmp_path, monkeypatch, stand_in):
     mlflow = stand_in("mlflow", MLFLOW)
     stopped_and_resumed(fine_tune, tmp_path, monkeypatch, "mlflow")

@@ -75,6 +75,7 @@ def test_what_has_no_units():
     assert Units.of([0, 1], get_task("sst2"), model) is None
 
 
+@pytest.mark.slow
 def test_a_training_is_the_same_in_every_unit(data, tmp_path, encoder_dir, classifier_dir):
     """From an encoder; from there on, which answers in that unit already; into a student, whose teacher does."""
     task = find_task(str(data / "prices"))

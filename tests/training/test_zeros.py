@@ -94,6 +94,7 @@ def pruned(corpus, tmp_path_factory):
     return pretrain(corpus, config=CONFIG, output=out, settings=settings), out
 
 
+@pytest.mark.slow
 def test_pretraining_ends_with_the_zeros_that_were_asked_for(pruned):
     record, out = pruned
     masks = _zeros(out)
@@ -111,6 +112,7 @@ def test_without_sparsity_nothing_is_said_of_zeros():
     assert not {"sparsity", "schedule", "ramp"} & set(PretrainSettings(**SETTINGS).describe())
 
 
+@pytest.mark.slow
 def test_stopped_it_goes_on_with_its_zeros(corpus, tmp_path, monkeypatch):
     """Stopped twice on the ramp, it ends as a run that was let alone: the same zeros, the same weights, the same record."""
     settings = PretrainSettings(**{**SETTINGS, "epochs": 0.8, "sparsity": 0.7, "ramp": 0.8})
@@ -134,6 +136,7 @@ def test_stopped_it_goes_on_with_its_zeros(corpus, tmp_path, monkeypatch):
     assert all((masks[name] | ~mask).all() for name, mask in on_the_way.items()), "a zero stays one"
 
 
+@pytest.mark.slow
 def test_pretraining_goes_on_from_a_model(pruned, corpus, tmp_path):
     """Its zeros stay, and more come; the other weights start where they were."""
     _, out = pruned
@@ -183,12 +186,14 @@ def test_what_cannot_go_on_is_refused(corpus, classifier_dir, encoder_dir, corpu
             PretrainSettings(**{**SETTINGS, "sparsity": wrong})
 
 
+@pytest.mark.slow
 def test_the_command_line_prunes_what_it_pretrains(corpus, tmp_path):
     invoke(*words(corpus, tmp_path / "out", "--epochs", 0.3, "--sparsity", 0.5, "--schedule", "one-shot"))
     result = read_record(tmp_path / "out").result
     assert result["zeros_of_matrices"] == pytest.approx(0.5, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_fine_tuning_keeps_the_zeros_of_pretraining(pruned, data_dir, tmp_path):
     _, out = pruned
     record = finetune(str(out), data=str(data_dir), task=get_task("sst2"), output=tmp_path / "tuned", settings=TUNED)
