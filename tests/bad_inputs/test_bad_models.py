@@ -170,6 +170,7 @@ def opened_before(classifier_dir, bert_dir, tmp_path_factory):
             open_as_trained(t5, option="DIR")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("opened_before")
 @pytest.mark.parametrize(("change", "words"), CONFIGS)
 @pytest.mark.parametrize("family", ["ours", "bert"])

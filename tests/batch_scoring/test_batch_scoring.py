@@ -102,6 +102,7 @@ def test_every_row_is_scored_once(run, tmp_path, name, part_rows):
     assert record.result["parts"] == -(-len(texts) // part_rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [1, 3, 20, 100])
 @pytest.mark.parametrize("part_rows", [1, 6, 50])
 def test_row_groups_of_any_size_make_parts_of_about_one(run, tmp_path, group, part_rows):

@@ -75,6 +75,7 @@ def _help_of(verb):
     return CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "300"}).output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [*VERBS, *HIDDEN])
 def test_help_shows_an_example_that_parses(verb):
     """The example names only options that the verb has."""

@@ -82,6 +82,7 @@ def test_another_student_takes_the_place_of_the_one_that_was_found_in_less_time(
     assert all(row.timings for row in table.rows)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_in_a_search_makes_nothing_of_what_it_had(encoder_dir, data_dir, tmp_path, monkeypatch):
     """The same command may find something else, which could not be exported to the same place."""
     monkeypatch.setattr(pipeline, "search", lambda *given, **named: SimpleNamespace(is_stopped=True))

@@ -55,6 +55,7 @@ def calls_by_verb(script, *arguments, folder):
     return calls
 
 
+@pytest.mark.slow
 def test_the_study_of_sharing_trains_each_encoder_and_fine_tunes_it_twice(tmp_path):
     calls = calls_by_verb("sharing-study.sh", "study", "nyu-mll/glue", "a.txt", "b.txt", folder=tmp_path)
     assert {verb: len(found) for verb, found in calls.items()} == {
@@ -226,6 +227,7 @@ def test_the_study_of_methods_gives_each_the_same_steps(tmp_path, monkeypatch):
             assert (found["unlabelled"] is not None) == (name == "well-read" and scored["task"] == "sst2")
 
 
+@pytest.mark.slow
 def test_the_study_of_methods_needs_no_text(tmp_path, monkeypatch):
     monkeypatch.setenv("RECORD", "{}")
     calls = calls_by_verb("methods-study.sh", "study", "nyu-mll/glue", "org/encoder", folder=tmp_path)
@@ -443,6 +445,7 @@ def test_the_table_of_glue_makes_nothing_twice_and_writes_how_long_it_took(glue_
     assert (folder / "times.tsv").read_text().splitlines() == ["\t".join(line) for line in times]
 
 
+@pytest.mark.slow
 def test_the_sweep_of_pruning_prunes_one_encoder_at_every_level_and_fine_tunes_each(tmp_path):
     table = tmp_path / "bin" / "python3"
     table.parent.mkdir()

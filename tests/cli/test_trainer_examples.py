@@ -51,6 +51,7 @@ def test_the_script_distils_ones_own_rows_and_goes_on(teachers, rows_file, tmp_p
     assert "10 {'loss_soft_targets'" in printed
 
 
+@pytest.mark.slow
 def test_the_script_makes_rows_that_the_teacher_answers(teachers, tmp_path, monkeypatch, capsys):
     printed = distil(
         monkeypatch, capsys, "--teacher", teachers / "sst2", "--method", "tinybert", "--phase", "prediction", "--layers", 1,

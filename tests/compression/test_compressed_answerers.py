@@ -66,6 +66,7 @@ def test_a_model_is_trimmed_to_the_pieces_of_its_texts(data, task, answerer, tmp
     assert smaller.config.no_answer_threshold == 1.0
 
 
+@pytest.mark.slow
 def test_a_model_becomes_sparse(data, task, answerer, tmp_path):
     record = sparsify(answerer, data=data, task=task, output=tmp_path / "sparse", settings=SparsifySettings(**QUICK))
     assert record.result["steps"] > 0

@@ -49,6 +49,7 @@ def opened(directory):
     return AutoModelForTokenClassification.from_pretrained(directory).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("importance", ["taylor", "movement"])
 def test_a_pruned_tagger_is_a_tagger(data, task, tagger, tmp_path, importance):
     settings = PruneSettings(heads=0.25, columns=0.5, multiple_of=8, importance=importance, examples=32, **QUICK)

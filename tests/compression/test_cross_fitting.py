@@ -30,6 +30,7 @@ def fit(logits, labels, **settings):
     return fit_threshold(logits, labels=labels, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["entropy", "confidence", "patience"])
 def test_each_fold_is_judged_by_the_threshold_of_the_others(kind):
     logits, labels = rows(knows=(1.5, 2.5, 3.0))
@@ -73,6 +74,7 @@ def test_the_interval_is_of_rows_with_both_of_their_answers():
     assert cross_fitted.drop_interval == fit(logits, labels, max_drop=8.0).cross_fitted.drop_interval
 
 
+@pytest.mark.slow
 def test_what_is_allowed_is_tightened_until_other_rows_hold():
     """Over many draws of noisy rows: what is chosen holds, and is the first that does."""
     allowances = set()

@@ -110,6 +110,7 @@ def test_layers_heads_and_columns_go_together(teachers, data_dir, tmp_path):
     AlbertPlusForSequenceClassification.from_pretrained(tmp_path / "p")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "heads"), [(1, 0.25), (None, 0.25), (1, 0.0)])
 def test_what_one_pruning_looked_at_serves_the_next(depth, heads, teachers, data_dir, tmp_path, monkeypatch):
     def pruned(name, *, depth, heads, known):

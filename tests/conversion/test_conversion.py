@@ -373,6 +373,7 @@ TOKENIZERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("types", [0, 1, 2])
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_tokenizers_give_types_exactly_where_the_model_reads_them(tmp_path, name, types):
@@ -471,6 +472,7 @@ def test_an_albert_plus_source_needs_a_target(tmp_path, classifier_dir):
         convert(str(classifier_dir), output=tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_embeddings_that_keep_what_a_task_reads(teachers, data_dir, tmp_path):
     """By the command line, and the same by a distillation of the same texts: students start with what `convert` makes."""
     narrow = {"embedding_size": 16, "num_hidden_layers": 2, "attention_sharing": "none", "ffn_sharing": "none"}

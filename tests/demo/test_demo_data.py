@@ -16,6 +16,7 @@ def rows():
     return {name: task_rows(name, seed=0) for name in GENERATORS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATORS)
 def test_same_seed_same_rows_other_seed_other_rows(rows, name):
     assert task_rows(name, seed=0) == rows[name]

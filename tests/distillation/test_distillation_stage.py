@@ -126,6 +126,7 @@ def test_a_general_student_is_made_of_text_alone_and_taken_up_by_a_task(
     assert record.parents["student"]["sha256"] == fingerprint(tmp_path / "general")
 
 
+@pytest.mark.slow
 def test_a_student_of_another_vocabulary_learns_predictions_alone(teachers, data_dir, tmp_path):
     own = tmp_path / "own"
     tokenizer = AutoTokenizer.from_pretrained(teachers / "sst2")
@@ -304,6 +305,7 @@ def test_a_students_own_head_for_words_is_kept(masked_lm, text, tmp_path):
         torch.testing.assert_close(tensor, second[name], atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_task_that_no_phase_reads_is_left_out(encoder_dir, text, data_dir, tmp_path):
     record = _distill(encoder_dir, tmp_path / "general", "minilm", data=data_dir, text=text, phases="transfer")
     assert record.settings["task"] == "none"
@@ -313,6 +315,7 @@ def test_a_task_that_no_phase_reads_is_left_out(encoder_dir, text, data_dir, tmp
     ]
 
 
+@pytest.mark.slow
 def test_another_general_teacher_is_another_run(teachers, encoder_dir, masked_lm, data_dir, tmp_path):
     common = {"data": data_dir, "phases": "task", "values": ()}
     _distill(teachers / "sst2", tmp_path / "student", "minilm", general_teacher=str(encoder_dir), **common)
@@ -366,6 +369,7 @@ def test_rows_come_in_one_order_whatever_was_drawn_before_and_however_many_proce
 # What users do wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

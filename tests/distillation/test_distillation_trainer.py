@@ -142,6 +142,7 @@ def trainer_of(teacher, tokenizer, rows, tmp_path):
     return make
 
 
+@pytest.mark.slow
 def test_it_learns_and_its_teacher_stays(trainer_of, teacher):
     before = weights_of(teacher)
     trainer = trainer_of(num_train_epochs=3)
@@ -168,6 +169,7 @@ def test_evaluate_asks_the_student_alone(trainer_of, teacher, rows, tokenizer):
     torch.testing.assert_close(torch.tensor(trainer.predict(some).predictions), logits, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_checkpoints_are_students_and_the_best_one_is_taken(trainer_of, tmp_path, tokenizer):
     trainer = trainer_of(
         max_steps=4,
@@ -216,6 +218,7 @@ def test_a_stopped_run_ends_as_a_whole_one(trainer_of, teacher, width):
         torch.testing.assert_close(tensor, expected[name], msg=name)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_shape_is_refused(trainer_of, teacher):
     trainer_of(max_steps=2, save_strategy="steps", save_steps=2, method="kd-hidden").train()
     deeper = trainer_of(student_of(teacher, ffn_sharing="none"), max_steps=4, method="kd-hidden")
@@ -258,6 +261,7 @@ def _first_loss(trainer):
     return losses_of(trainer)[0]
 
 
+@pytest.mark.slow
 def test_callbacks_see_the_student_and_reports_its_config(trainer_of, teacher):
     seen = []
 
@@ -272,6 +276,7 @@ def test_callbacks_see_the_student_and_reports_its_config(trainer_of, teacher):
     assert trainer.model.config is student.config
 
 
+@pytest.mark.slow
 def test_a_student_of_transformers_own_learns(trainer_of, teacher):
     torch.manual_seed(0)
     student = BertForSequenceClassification(
@@ -285,6 +290,7 @@ def test_a_student_of_transformers_own_learns(trainer_of, teacher):
     )
 
 
+@pytest.mark.slow
 def test_taggers_learn_of_taggers(tokenizer, tmp_path):
     config = BertConfig(**{**SMALL, "vocab_size": len(tokenizer), "num_labels": 3, "hidden_dropout_prob": 0.0})
     torch.manual_seed(0)

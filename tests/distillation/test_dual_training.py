@@ -438,6 +438,7 @@ def test_the_method_makes_a_student_of_the_small_vocabulary(
     assert read_record(tmp_path / "s").parents["general_teacher"]["sha256"] == before
 
 
+@pytest.mark.slow
 def test_a_general_student_is_made_of_text_alone(masked_lm, student_dir, small_tokenizer, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(LINES * 4) + "\n")

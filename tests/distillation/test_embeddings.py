@@ -163,6 +163,7 @@ def test_the_rows_have_the_teachers_vectors(teacher, text, tmp_path, monkeypatch
         torch.testing.assert_close(torch.tensor(rows[place]["teacher_vectors"]), mean / mean.norm(), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_does_not_ask_the_teacher_again(teacher, text, tmp_path, monkeypatch):
     def stop(*given, **named):
         raise RuntimeError("stopped")
@@ -176,6 +177,7 @@ def test_a_run_that_goes_on_does_not_ask_the_teacher_again(teacher, text, tmp_pa
     assert record.result["phases"]["vectors"]["steps"] > 0
 
 
+@pytest.mark.slow
 def test_the_student_is_a_sentence_encoder_of_its_own(student):
     out, record = student
     assert list(record.result["phases"]) == ["vectors"]
@@ -209,6 +211,7 @@ def test_a_copy_keeps_the_modules_and_their_folders(student, tmp_path):
     numpy.testing.assert_allclose(found, TextEncoder(out, "torch").encode(TEXTS), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_student_of_another_width_keeps_its_own_and_loses_the_map(teacher, text, tmp_path):
     out = tmp_path / "narrow"
     shape = {"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 24}
@@ -217,6 +220,7 @@ def test_a_student_of_another_width_keeps_its_own_and_loses_the_map(teacher, tex
     assert {path.name for path in out.glob("[0-9]_*")} == {"1_Pooling", "2_Normalize"}
 
 
+@pytest.mark.slow
 def test_a_teacher_is_read_as_it_was_trained_or_as_one_says(encoder_dir, text, tmp_path):
     """One without a modules.json is told, and its vectors keep their lengths."""
     _distill(encoder_dir, tmp_path / "out", text=text, values=(("pooling", "cls"),), epochs=0.2)

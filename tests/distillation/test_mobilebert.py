@@ -162,6 +162,7 @@ def _distill(teacher, out, *, student, data=None, task=None, settings=QUICK, **o
     return distill(teacher, data=data, task=task, output=out, settings=settings, method=how)
 
 
+@pytest.mark.slow
 def test_a_layers_turn_leaves_what_is_above_as_it_was(inverted, text, tokenizer_dir, tmp_path):
     vocab_size = len(AutoTokenizer.from_pretrained(tokenizer_dir))
     start = randomise(hf_albert_plus.AlbertPlusModel(small_config(**STUDENT, vocab_size=vocab_size)))
@@ -307,6 +308,7 @@ def test_a_general_student_keeps_its_heads_and_serves_a_task(
     assert classifier.config.bottleneck_size == STUDENT["bottleneck_size"]
 
 
+@pytest.mark.slow
 def test_a_tasks_rows_have_no_order(teachers, masked_lm, data_dir, tmp_path):
     record = _distill(
         str(teachers / "mrpc"), tmp_path / "out", student="third", data=str(data_dir), task=get_task("mrpc"), phases="words",
@@ -315,6 +317,7 @@ def test_a_tasks_rows_have_no_order(teachers, masked_lm, data_dir, tmp_path):
     assert record.result["phases"]["words"]["terms"] == "0.5·masked_words + 0.5·soft_words"
 
 
+@pytest.mark.slow
 def test_a_text_of_one_line_has_no_order(inverted, tokenizer_dir, tmp_path):
     vocab_size = len(AutoTokenizer.from_pretrained(tokenizer_dir))
     small_config(**STUDENT, vocab_size=vocab_size).save_pretrained(tmp_path / "shape")

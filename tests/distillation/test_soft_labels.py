@@ -165,6 +165,7 @@ def test_answers_for_other_classes_are_refused():
         class_answers([{"a": 0.5, "b": 0.5}, {"a": 1.0}], where="here")
 
 
+@pytest.mark.slow
 def test_a_student_learns_from_answers_alone(tmp_path, answered, encoder):
     unlabelled = [json.loads(line) for line in answered.read_text().splitlines()]
     for row in unlabelled:
@@ -238,6 +239,7 @@ def test_answers_in_the_data_teach_as_their_teacher_does(teacher, tokenizer_dir,
     assert max((other[name] - tensor).abs().max().item() for name, tensor in one.items()) > 2e-3
 
 
+@pytest.mark.slow
 def test_an_encoder_is_what_a_student_of_answers_starts_from(encoder, answered, tmp_path):
     _distill(tmp_path / "student", answered, teacher=encoder, soft_labels="logits")
     student = AutoModelForSequenceClassification.from_pretrained(tmp_path / "student")
@@ -311,6 +313,7 @@ def test_a_column_called_text_stands_for_the_tasks_own(tmp_path):
         more_texts(str(_lines(tmp_path / "pair.jsonl", [{"text": "one"}])), replace(task, columns=("first", "pair")))
 
 
+@pytest.mark.slow
 def test_texts_that_were_answered_before_need_no_teacher(encoder, answered, logits, tmp_path):
     more = _lines(
         tmp_path / "more.jsonl", [{"text": f"more {t}", "logits": z} for t, z in zip(TEXTS, logits, strict=True)]
@@ -382,6 +385,7 @@ def test_what_does_not_fit_is_refused_before_training(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_benchmark_takes_more_texts_and_no_column(teachers, data_dir, tmp_path):
     more = tmp_path / "more.txt"
     more.write_text("\n".join(TEXTS))
@@ -398,6 +402,7 @@ def test_a_benchmark_takes_more_texts_and_no_column(teachers, data_dir, tmp_path
         )
 
 
+@pytest.mark.slow
 def test_labels_in_another_order_are_told(encoder, tmp_path, logits, capsys):
     turned = [{"text": t, "label": y, "p": [float(y == name) for name in ("spam", "toxic", "rude")]} for t, y in zip(TEXTS, LABELS, strict=True)]  # fmt: skip
     data = _lines(tmp_path / "turned.jsonl", turned)
@@ -408,6 +413,7 @@ def test_labels_in_another_order_are_told(encoder, tmp_path, logits, capsys):
     )
 
 
+@pytest.mark.slow
 def test_the_command_line_needs_no_teacher(encoder, answered, tmp_path):
     words = ["distill", "--student", encoder, "--data", answered, "--soft-labels", "logits", "--epochs", "1"]
     result = invoke(*words, "--max-length", "32", "--out", tmp_path / "out")

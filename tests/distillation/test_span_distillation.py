@@ -85,6 +85,7 @@ def test_a_method_makes_a_model_of_spans(method, data, teacher, tmp_path):
     assert read_task(tmp_path / "student") == replace(find_task(str(data)), max_length=40)
 
 
+@pytest.mark.slow
 def test_the_loss_of_labels_is_transformers_own(data, teacher, tokenizer_dir, tmp_path):
     """Of one epoch of one batch at a rate of nothing, the student being its teacher."""
     record = distill(
@@ -104,6 +105,7 @@ def test_the_loss_of_labels_is_transformers_own(data, teacher, tokenizer_dir, tm
     assert phase["train_loss"] == pytest.approx(float(by_hand), rel=0.3)
 
 
+@pytest.mark.slow
 def test_a_student_comes_near_to_what_its_teacher_says(teacher, tokenizer_dir, tmp_path):
     """Of the teacher's own random answers, which no label has."""
     data = write_rows(tmp_path / "few.jsonl", asked_questions(10, without=0.2))

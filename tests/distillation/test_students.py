@@ -91,6 +91,7 @@ def _weights_of_blocks(student, block):
     return [product.weight for product in products]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - AT_RANDOM))
 def test_six_layers_start_as_six_of_twelve(method, twelve_layers):
     """Layer by layer where they share nothing: DistilBERT's every second, PKD's first six."""
@@ -112,6 +113,7 @@ def test_a_random_start_has_no_weight_of_the_teacher(method, twelve_layers):
     assert not [1 for a in ours for b in theirs if torch.equal(a, b)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - AT_RANDOM))
 def test_a_shared_block_starts_as_the_mean_of_its_layers(method, twelve_layers):
     """Of the six that its layers start from, or of all twelve where the method names none."""

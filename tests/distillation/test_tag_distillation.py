@@ -180,6 +180,7 @@ def test_a_student_of_other_words_is_refused(data, teacher, tokenizer_dir, tmp_p
         run(teacher, data, tmp_path / "student", "kd", student=str(tmp_path / "own"))
 
 
+@pytest.mark.slow
 def test_the_record_names_what_was_learned(data, teacher, tmp_path):
     run(teacher, data, tmp_path / "student", "kd", epochs=0.2)
     settings = json.loads((tmp_path / "student" / "record.json").read_text())["settings"]

@@ -125,6 +125,7 @@ def test_a_changed_file_does_not_have_its_recorded_hash(every_dir, tmp_path, run
         Engine.load(directory, runtime)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "foreign"])
 @pytest.mark.parametrize("runtime", ["torch", "onnx", "openvino"])
 def test_broken_and_foreign_files_are_named(every_dir, tmp_path, runtime, damage):

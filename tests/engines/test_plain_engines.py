@@ -179,6 +179,7 @@ def test_what_an_export_compared_is_compared_again_only_where_it_is_another(expo
     assert was_compared(directory, runtime)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["record.json", "tokenizer_config.json", "onnx/model_int8.onnx"])
 def test_what_needs_torch_says_so_where_there_is_none(exported_dir, tmp_path, harm):
     shutil.copytree(exported_dir, tmp_path / "model")

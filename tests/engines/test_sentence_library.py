@@ -56,6 +56,7 @@ def test_vectors_are_those_of_torch(both):
         torch.testing.assert_close(other, one, atol=CLOSE, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -250,6 +250,7 @@ def test_the_papers_training_speedups_stand_apart():
     assert {name: published_training_speedup(variant_config(name)) for name in published} == published
 
 
+@pytest.mark.slow
 def test_the_method_checks_itself(exported_dir, tmp_path, short_benches):
     """The rows are there and the slowed one is slower; how well it tells them apart is a benchmark's business."""
     invoke("bench", "self-check", f"{exported_dir}:onnx", "--shapes", "4x32", "--seconds", 0.3, "--json",

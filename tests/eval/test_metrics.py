@@ -289,6 +289,7 @@ def test_a_drawn_ranking_is_that_of_weighted_rows():
     assert found == pytest.approx([100 * _average_precision(logits, labels, line) for line in weights])
 
 
+@pytest.mark.slow
 def test_intervals_of_a_ranking_are_those_of_a_plain_bootstrap():
     random = numpy.random.default_rng(4)
     labels = (random.random((120, 4)) < 0.3).astype(int)

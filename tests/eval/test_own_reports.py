@@ -62,6 +62,7 @@ def reported(request, tmp_path_factory, tokenizer_dir):
     return kind, folder, task
 
 
+@pytest.mark.slow
 def test_the_report_has_what_the_task_has(reported):
     kind, folder, task = reported
     page = (folder / "report" / "report.md").read_text()

@@ -88,6 +88,7 @@ def drawn_question(random):
     return said, random.sample(alike, random.randrange(4))
 
 
+@pytest.mark.slow
 def test_texts_are_scored_as_the_official_script_scores_them():
     random, seen = Random(0), set()
     for _ in range(20_000):

@@ -95,6 +95,7 @@ def test_words_beyond_the_longest_input_are_compared_with_nothing():
     assert one[0].tolist() == [0.0, 0.75]
 
 
+@pytest.mark.slow
 def test_a_server_is_compared_with_its_engine(monkeypatch, exported, traffic, short_benches):
     monkeypatch.setattr(served, "ServerProcess", InProcess)
     monkeypatch.setattr(served, "_BLOCK", 16)

@@ -177,6 +177,7 @@ def _open_loop(rate, service, *, count=40000, budget=1, batch_cost=0.0):
     return open_loop(arrivals, lengths=[1] * count, answer=answer, budget=budget, clock=time.clock, sleep=time.sleep)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_a_queue_waits_as_long_as_queueing_theory_says(load):
     """One sentence at a time with a fixed service time is an M/D/1 queue: a mean wait of ρ·D / (2·(1 - ρ)) before D

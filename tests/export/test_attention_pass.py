@@ -76,6 +76,7 @@ def test_heads_of_other_shapes_too(head):
     numpy.testing.assert_allclose(found, expected, atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["all-shared", "relative positions, all tokens read", "layers that differ"])
 def test_an_int8_graph_answers_as_without_the_pass(tmp_path, name):
     model, graph = traced(**MODELS[name])

@@ -90,6 +90,7 @@ def test_a_threshold_is_found_on_all_rows_and_judged_by_folds(with_exits, data_d
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
 
 
+@pytest.mark.slow
 def test_rows_are_asked_once_for_all_thresholds(with_exits, data_dir, tmp_path, monkeypatch):
     folder, _ = with_exits
     known, sst2 = AnswersOfExits(), get_task("sst2")

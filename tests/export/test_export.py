@@ -222,6 +222,7 @@ def test_a_product_left_in_fp32_is_an_error_that_names_it(exported, tmp_path):
     assert not (tmp_path / "int8.onnx").exists()
 
 
+@pytest.mark.slow
 def test_a_wrong_graph_fails_the_parity_check(exported):
     model, path = exported
     with torch.no_grad():

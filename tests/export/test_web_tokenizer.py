@@ -61,11 +61,13 @@ def written(tokenizer, tmp_path_factory):
     return folder / "web"
 
 
+@pytest.mark.slow
 def test_python_has_the_same_ids_from_it(tokenizer, written):
     plain = Tokenizer.from_file(str(written / "tokenizer.json"))
     assert [each.ids for each in plain.encode_batch(TEXTS)] == tokenizer(TEXTS)["input_ids"]
 
 
+@pytest.mark.slow
 @needs_node
 def test_node_has_the_same_ids(tokenizer, written):
     (found,) = in_node([{"model": "web", "ids": True, "texts": TEXTS}], {"web": str(written)})

@@ -132,12 +132,14 @@ def test_a_copy_saved_without_the_package_takes_the_code_along(tmp_path, pushed)
     assert {path.name for path in (tmp_path / "copy").iterdir()} >= CODE
 
 
+@pytest.mark.slow
 def test_the_tokenizer_opens_without_trust_and_gives_token_types(tmp_path, pushed):
     hub, _ = pushed
     (types,) = _lines(hub.client(tmp_path, COMMON + WITHOUT_PACKAGE + TOKENISE))
     assert set(types) == {0, 1}
 
 
+@pytest.mark.slow
 def test_code_is_not_run_without_trust(tmp_path, pushed):
     hub, _ = pushed
     script = (COMMON + WITHOUT_PACKAGE + OPEN_EACH).replace("trust_remote_code=True", "trust_remote_code=False")

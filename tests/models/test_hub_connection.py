@@ -42,6 +42,7 @@ def nothing_cached(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["silent", "refusing"])
 def test_a_mistyped_path_is_told_within_seconds(kind, request, monkeypatch):
     endpoint = request.getfixturevalue(kind)

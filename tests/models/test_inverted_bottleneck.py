@@ -31,6 +31,7 @@ CONFIGS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [MobileBertModel, MobileBertForSequenceClassification])
 @pytest.mark.parametrize("fields", CONFIGS.values(), ids=CONFIGS)
 def test_transformers_mobilebert_there_and_back(kind, fields):

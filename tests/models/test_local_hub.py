@@ -42,6 +42,7 @@ AutoModel.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])
     assert all(torch.equal(loaded[name], tensor) for name, tensor in model.state_dict().items())
 
 
+@pytest.mark.slow
 def test_every_commit_stays_readable(tmp_path):
     script = """
 import json, sys

@@ -24,6 +24,7 @@ IDS = torch.ones(1, 4, dtype=torch.long)
 SHARINGS = ["all", "none", 2, "cycle:2", [0, 1, 1, 0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedding_size", [16, 32])
 @pytest.mark.parametrize("ffn", SHARINGS)
 @pytest.mark.parametrize("attention", SHARINGS)

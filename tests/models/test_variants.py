@@ -68,6 +68,7 @@ THEIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEIRS)
 def test_parameters_of_transformers_own_models(name):
     kind, config = THEIRS[name]

@@ -69,6 +69,7 @@ def test_a_padded_batch_holds_its_examples(corpus, corpus_tokenizer):
     assert "token_type_ids" not in make_collator(corpus_tokenizer, packed=False, token_types=False)(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_held_out_scores_are_those_of_one_row_at_a_time(corpus, corpus_tokenizer, packed, batch_size):

@@ -9,6 +9,7 @@ def rounds(found):
     return {name: shape.rounds for name, (shape, _) in found.workshop.taught.items() if not name.endswith("-begun")}
 
 
+@pytest.mark.slow
 def test_what_came_nearest_learns_again_until_it_holds(hunt):
     """Each round gives back a quarter of a point: what was too fast for one round holds after some, and the search goes down from there."""
     given = {"max_drop": 1.0, "exits": False}
@@ -121,6 +122,7 @@ def test_a_search_that_took_something_up_makes_the_same_when_it_goes_on(hunt):
     assert set(done) == made
 
 
+@pytest.mark.slow
 def test_what_is_a_little_slower_than_it_was_aimed_at_learns_again_if_it_is_as_fast_as_asked(hunt):
     found = hunt(max_drop=0.6, min_speedup=50.0, exits=False, again=0.25)
     assert max(rounds(found).values()) > 1

@@ -141,6 +141,7 @@ def test_what_is_asked_for(budget, expected):
     assert Judge(TASK, teacher, seed=0).choose(found, budget).name == expected
 
 
+@pytest.mark.slow
 def test_choosing_among_many_is_paid_for():
     """Forty candidates that truly lose two points each: the luckiest seems to lose less on the rows that chose it, and what is expected of the
     choice says so."""

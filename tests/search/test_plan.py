@@ -55,6 +55,7 @@ def test_what_exits_on_a_shape_may_lose_is_what_the_shape_has_left(hunt):
     assert tried[0] == f"{shape.name}-exits-1"
 
 
+@pytest.mark.slow
 def test_between_a_threshold_that_loses_too_much_and_one_that_holds_another_is_tried(hunt):
     """A planted threshold loses 0.8 of what it may: the three points that the whole teacher may lose hold, and neither six nor what is between; of the 1.2
     that its first shape may lose here, beside 1.8 of its own, none but the last."""
@@ -79,6 +80,7 @@ def test_thresholds_that_lose_less_than_they_may_are_followed_by_those_that_may_
     assert [each.name for each in unbounded.tried if each.name.startswith("teacher-exits")] == ["teacher-exits-100"]
 
 
+@pytest.mark.slow
 def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
     """The first shape holds after its first passes, and there is no time for the others: it is a candidate as it is."""
     given = {"max_drop": 3.0, "exits": False}
@@ -95,6 +97,7 @@ def test_what_has_only_begun_is_measured_when_the_time_ends(hunt):
     assert f"{first}-begun" not in [each.name for each in on.tried]
 
 
+@pytest.mark.slow
 def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
     """Shapes of three depths are compared at the second speed. Where the time has room for one of them and its rest, one begins and is finished;
     a quarter more has room for two."""
@@ -116,6 +119,7 @@ def test_no_more_depths_begin_than_leave_time_for_one_to_learn_the_rest(hunt):
         assert len(found.workshop.taught) == 2
 
 
+@pytest.mark.slow
 def test_what_was_taught_with_less_time_stays_a_candidate_where_another_depth_wins(hunt):
     """The depth that had no time to begin comes nearer to the teacher; the shape that learned in its place is not forgotten."""
     given = {"max_drop": 3.0, "exits": False, "first": LATE}
@@ -151,6 +155,7 @@ def test_the_frontier_so_far_is_shown_whenever_a_candidate_is_finished(hunt):
     assert seen[-1][1] == picked(found)
 
 
+@pytest.mark.slow
 def test_nothing_faster_is_proposed_than_a_shape_that_lost_too_much(hunt):
     """Whatever the sampler says; and nothing that is not a tenth faster than what holds."""
     found = hunt(max_drop=1.0, exits=False)
@@ -163,6 +168,7 @@ def test_nothing_faster_is_proposed_than_a_shape_that_lost_too_much(hunt):
         assert found._propose().ms == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_rest_waits_where_a_shape_holds_after_its_first_passes(hunt, monkeypatch):
     """Ever faster shapes are tried, and the one that leads when none holds any more learns the rest and takes the place of what it was. No
     proposal is needed."""
@@ -199,6 +205,7 @@ def test_there_is_time_left_for_the_rest_of_what_leads(budget, hunt):
         assert not leader.name.endswith("-begun")
 
 
+@pytest.mark.slow
 def test_exits_come_after_the_rest(hunt):
     found = hunt(max_drop=3.0)
     assert any(each.name.endswith("-begun") for each in found.finished)
@@ -235,6 +242,7 @@ def test_exits_without_time_for_them_end_no_search(hunt, capsys, monkeypatch):
     assert found.shapes()
 
 
+@pytest.mark.slow
 def test_what_has_begun_and_loses_too_much_is_no_candidate(hunt):
     ((first,), *_) = compared_shapes(hunt(max_drop=3.0, exits=False))
     found = hunt(time_budget=230.0, max_drop=3.0, exits=False, lost={first: 2.9})
@@ -303,6 +311,7 @@ def test_every_kind_of_budget_ends_with_the_best_that_is_afforded(asked, hunt):
         assert found.losses[pick].points == min(found.losses[each.name].points for each in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"max_latency": 0.3}, {"max_latency": 0.3, "max_size": 12e6}])
 def test_a_shape_that_comes_out_slower_than_is_asked_is_followed_by_smaller_ones(asked, hunt, monkeypatch):
     """One text at a time gains less than a batch does, which is what times are predicted of. No proposal is needed."""

@@ -82,6 +82,7 @@ def test_a_slow_client_is_not_waited_for(running, pieces, status):
     assert server.classify(inputs="a")[0] == 200
 
 
+@pytest.mark.slow
 def test_a_connection_may_be_idle_between_requests(running):
     server = running(header_timeout=0.3, body_timeout=0.3)
     body = b'{"inputs": "a"}'

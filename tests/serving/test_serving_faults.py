@@ -57,6 +57,7 @@ def together(ask, requests):
         return list(pool.map(lambda body: ask("POST", INFER, body), requests))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
@@ -78,6 +79,7 @@ def test_tensors_of_another_type_are_refused_before_they_share_a_call(running, e
     assert message in answers[1][2]["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [fails, is_nan, is_short])
 @pytest.mark.parametrize("shares", ["a batch", "a call"])
 def test_a_fault_is_its_owners_alone(running, exported_dir, harm, shares):

@@ -49,6 +49,7 @@ def test_a_thousand_idle_connections_hold_up_nobody(running):
     assert count > 100
 
 
+@pytest.mark.slow
 def test_slow_readers_and_writers_hold_no_worker(running):
     """Eight that read a byte of a large answer now and then, eight that write one of a request, and everybody else is answered."""
     server = running()
@@ -72,6 +73,7 @@ def test_slow_readers_and_writers_hold_no_worker(running):
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "gzip, gzip"])
 def test_a_body_that_is_packed_is_never_unpacked(running, encoding):
     """100 MB of text are 100 kB of gzip: a server that unpacked them would hold them."""

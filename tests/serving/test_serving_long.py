@@ -87,6 +87,7 @@ def serve(model, **settings):
     return Running(Catalogue({"it": {1: QueuedModel(model, "torch", chosen)}}), chosen, Gate())
 
 
+@pytest.mark.slow
 def test_everything_that_asks_says_the_same(long_model, tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "cluster", lambda pool: nullcontext(pool))
     monkeypatch.setattr(stage, "score_parts", answer_parts_here)

@@ -110,6 +110,7 @@ def test_words_beyond_the_longest_text_are_there_without_a_score(served):
     assert {word["tag"] for word in prediction["words"][unseen:]} == {"O"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["a text", "its words"])
 def test_a_megabyte_is_refused_or_cut_and_said(served, form):
     words = ["doctor"] * 140_000

@@ -304,6 +304,7 @@ def test_a_question_that_leaves_no_room_is_refused(tokenizer_dir, tmp_path):
         encode(load_split(data, task, "train"), task, tokenizer, max_length=32)
 
 
+@pytest.mark.slow
 def test_what_is_beyond_the_windows_that_are_read_is_said(tokenizer_dir, tmp_path):
     long = {**ROWS[0], "context": "no " * 300_000 + ROWS[0]["context"]}
     text, start = ROWS[0]["answers"]["text"][0], long["context"].rindex(ROWS[0]["answers"]["text"][0])

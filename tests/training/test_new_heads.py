@@ -89,6 +89,7 @@ def test_own_data_have_it_by_default(own, encoder_dir, tmp_path):
     assert 5e-4 < moved <= 4e-3  # four steps of at most 1e-3
 
 
+@pytest.mark.slow
 def test_a_benchmark_keeps_the_rate_of_the_encoder(encoder_dir, data_dir, tmp_path):
     settings = TrainSettings(epochs=0.05, batch_size=16, max_length=16, precision="fp32")
     record = finetune(

@@ -134,6 +134,7 @@ def test_words_that_are_not_read_are_counted_aloud(encoder, tmp_path, capfd):
     assert "fewer than 64 windows" not in trained + scored
 
 
+@pytest.mark.slow
 def test_a_trained_tagger_learns_on(data, tagger, tmp_path):
     task = find_task(str(data))
     finetune(str(tagger), data=str(data), task=task, output=tmp_path / "on", settings=TrainSettings(epochs=0.1, batch_size=8, learning_rate=1e-9, max_length=24, precision="fp32"))  # fmt: skip

@@ -152,6 +152,7 @@ def test_pretraining_goes_on_from_a_model(pruned, corpus, tmp_path):
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
 
 
+@pytest.mark.slow
 def test_an_encoder_without_a_head_gets_one(corpus, corpus_tokenizer, tmp_path):
     """It keeps its weights, and the head learns beside them."""
     encoder = AlbertPlusModel(small_config(vocab_size=len(corpus_tokenizer)))
@@ -215,6 +216,7 @@ def test_fine_tuning_keeps_the_zeros_of_pretraining(pruned, data_dir, tmp_path):
     assert "zeros_of_matrices" not in record.result
 
 
+@pytest.mark.slow
 def test_a_dense_encoder_is_fine_tuned_as_ever(encoder_dir, data_dir, tmp_path):
     record = finetune(
         str(encoder_dir), data=str(data_dir), task=get_task("sst2"), output=tmp_path / "tuned", settings=TUNED
@@ -230,6 +232,7 @@ def test_shares_of_zeros_by_hand():
     assert not Zeros.of({"a": randomise(torch.nn.Linear(30, 30)).weight}).is_sparse
 
 
+@pytest.mark.slow
 def test_a_tokenizer_comes_from_the_model_that_goes_on(pruned, tmp_path):
     """Text becomes examples by the model's own words."""
     _, out = pruned
