@@ -134,6 +134,7 @@ def test_every_head_through_the_stage_and_the_engines(tmp_path, tokenizer_dir, h
             assert float((one - other).abs().max()) <= tolerance, (runtime, name)
 
 
+@pytest.mark.slow
 def test_every_unique_tensor_is_stored_once(exported):
     model, path = exported
     proto = onnx.load(path)
@@ -145,6 +146,7 @@ def test_every_unique_tensor_is_stored_once(exported):
     assert {opset.domain for opset in proto.opset_import} == {""}
 
 
+@pytest.mark.slow
 def test_axes_have_clean_names_and_no_path_of_this_machine_leaks(exported):
     _, path = exported
     proto = onnx.load(path)
@@ -239,6 +241,7 @@ def test_a_wrong_graph_fails_the_parity_check(exported):
             model.classifier.bias -= 2e-3
 
 
+@pytest.mark.slow
 def test_the_model_comes_back_as_it_was(exported):
     model, _ = exported
     assert model.config._attn_implementation == "sdpa"
