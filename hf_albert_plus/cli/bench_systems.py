@@ -145,7 +145,6 @@ def bench_invariance(
     """
     from hf_albert_plus.eval.load.neighbours import bench_invariance as measure
     from hf_albert_plus.eval.load.traffic import Traffic
-    from hf_albert_plus.eval.measured_documents import to_json
     from hf_albert_plus.eval.targets import parse_target, parse_targets
 
     base, parsed = parse_target(baseline), parse_targets(targets)
@@ -153,7 +152,7 @@ def bench_invariance(
     document = measure(
         parsed, baseline=base, traffic=Traffic(data=on.data, task=on.task), settings=settings, threads=threads
     )
-    if gives_json(to_json(document), json_file):
+    if gives_json(document, json_file):
         return
     show = _print_answers if document.rows[0].least_cosine is None else _print_vectors
     show(document)

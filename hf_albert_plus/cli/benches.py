@@ -176,9 +176,7 @@ def _with_baseline(targets: list[str], baseline: str | None) -> "tuple[list[Targ
 
 
 def _give(document: "Latency | Comparison", file: Path | None) -> None:
-    from hf_albert_plus.eval.measured_documents import to_json
-
-    if not gives_json(to_json(document), file):
+    if not gives_json(document, file):
         _print(document)
 
 

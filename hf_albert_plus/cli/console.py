@@ -37,17 +37,20 @@ def quiet_transformers() -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def gives_json(content: Any, file: Path | None) -> bool:
-    """Writes numbers where `--json` says: to a file, or to standard output, which has nothing else then.
+def gives_json(document: Any, file: Path | None) -> bool:
+    """Writes a document of numbers where `--json` says: to a file, or to standard output, which has nothing else then.
 
     Returns:
-        Whether they were printed, so that no table may be.
+        Whether it was printed, so that no table may be.
     """
+    if file is None:
+        return False
+    from hf_albert_plus.eval.measured_documents import to_json
+
     if file == STANDARD_OUTPUT:
-        print_json(content)
+        print_json(to_json(document))
         return True
-    if file is not None:
-        write_json(file, content)
+    write_json(file, to_json(document))
     return False
 
 

@@ -70,7 +70,7 @@ def evaluate(
         check_model(static, option="--static")
     from hf_albert_plus.eval import scoring
     from hf_albert_plus.eval.batched_inference import parse_batching
-    from hf_albert_plus.eval.measured_documents import read_scores, to_json
+    from hf_albert_plus.eval.measured_documents import read_scores
     from hf_albert_plus.eval.targets import parse_targets
 
     if predictions:
@@ -99,7 +99,7 @@ def evaluate(
         scores = read_scores(out / scoring.SCORES)
     if save_predictions is not None:
         _save(scores, save_predictions, chosen)
-    if not gives_json(to_json(scores), json_file):
+    if not gives_json(scores, json_file):
         _print(scores, chosen)
 
 

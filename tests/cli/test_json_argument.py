@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hf_albert_plus.cli.json_argument import OneVerb, _with_dash
-from tests.support.command_line import invoke
+from tests.support.command_line import commands, invoke
 
 
 @pytest.fixture
@@ -40,15 +40,6 @@ def test_a_dash_stands_where_no_file_does(given, read):
 
 
 def test_every_json_of_the_command_line_may_stand_alone():
-    import typer
-
-    from hf_albert_plus.cli.app import app
-
-    def walk(command):
-        yield command
-        for other in getattr(command, "commands", {}).values():
-            yield from walk(other)
-
-    verbs = [each for each in walk(typer.main.get_command(app)) if any("--json" in p.opts for p in each.params)]
+    verbs = [each for each in commands().values() if any("--json" in p.opts for p in each.params)]
     assert len(verbs) > 25
     assert [each.name for each in verbs if not (isinstance(each, OneVerb) or all(p.is_flag for p in each.params if "--json" in p.opts))] == []  # fmt: skip

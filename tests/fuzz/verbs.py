@@ -6,9 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import typer
-
-from hf_albert_plus.cli.app import app
+from tests.support.command_line import commands
 
 _TRAIN = "--task sst2 --data {in}/glue-sst2 --epochs 0.5 --batch-size 8 --max-length 16 --precision fp32 --threads 1 --out out"
 _ARCHITECTURE = "--set num_hidden_layers=1 --set hidden_size=16 --set num_attention_heads=2 --set intermediate_size=16 --set embedding_size=8"
@@ -158,7 +156,7 @@ class Parameter:
 
 def declared() -> dict[str, list[Parameter]]:
     """Every verb of the command line with its parameters."""
-    return {name: list(_parameters(command)) for name, command in _commands(typer.main.get_command(app), ())}
+    return {name: list(_parameters(command)) for name, command in commands().items()}
 
 
 def occurrences(words: list[str], parameter: Parameter, parameters: list[Parameter]) -> list[int]:
@@ -176,13 +174,6 @@ def occurrences(words: list[str], parameter: Parameter, parameters: list[Paramet
             places += [position + 1] if option is parameter else []
             position += 2
     return places
-
-
-def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    for name, below in getattr(command, "commands", {}).items():
-        yield from _commands(below, (*path, name))
-    if not hasattr(command, "commands"):
-        yield " ".join(path), command
 
 
 def _parameters(command: Any) -> Iterator[Parameter]:

@@ -5,22 +5,12 @@ from dataclasses import MISSING, fields
 from typing import Annotated, Literal, get_args, get_origin
 
 import pytest
-import typer
 
-from hf_albert_plus.cli.app import app
 from hf_albert_plus.cli.settings_options import Fields, setting_options, settings_of, with_settings
 from hf_albert_plus.option import PythonOnly
+from tests.support.command_line import commands
 
-
-def commands_of(command, path=()):
-    """Every verb of a command line with its name, those that are not listed too."""
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands_of(below, (*path, name))
-    if not hasattr(command, "commands"):
-        yield " ".join(path), command
-
-
-COMMANDS = dict(commands_of(typer.main.get_command(app)))
+COMMANDS = commands()
 VERBS = {name: settings_of(command.callback) for name, command in COMMANDS.items()}
 CLASSES = {kind for pairs in VERBS.values() for kind, _ in pairs}
 # Options that are called like a setting and are something else: a verb's own, which no settings class has.

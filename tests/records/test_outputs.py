@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hf_albert_plus.cli.app import app
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.records.files import write_json
 from hf_albert_plus.records.outputs import OutputLock, check_directory, check_file, take_directory
 from hf_albert_plus.records.stage import discard, run_stage
-from tests.support.command_line import invoke
+from tests.support.command_line import commands, invoke
 
 
 def stage(output, *, resumable=True, work=lambda directory: {}):
@@ -172,16 +171,10 @@ def test_files_are_checked_before_they_are_measured(words, option):
 
 def test_every_output_of_the_command_line_is_checked():
     """No option that names what is written goes without."""
-    import typer
-
-    def walk(command):
-        for parameter in command.params:
-            yield command.name, parameter
-        for other in getattr(command, "commands", {}).values():
-            yield from walk(other)
-
     written = {"--out", "--output", "--json", "--save-predictions", "--index"}
-    found = [(name, p) for name, p in walk(typer.main.get_command(app)) if written & set(p.opts) and not p.is_flag]
+    found = [
+        (name, p) for name, verb in commands().items() for p in verb.params if written & set(p.opts) and not p.is_flag
+    ]
     assert len(found) > 15
     assert [f"{name} {p.opts}" for name, p in found if p.callback is None] == []
 

@@ -15,6 +15,18 @@ def invoke(*words):
     return result
 
 
+def commands():
+    """Name -> every verb of the command line, those that are not listed too."""
+    return dict(_commands_of(typer.main.get_command(app)))
+
+
+def _commands_of(command, path=()):
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _commands_of(below, (*path, name))
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+
+
 def parsed(verb, words):
     """The options of a verb, as the command line reads them; unknown ones are errors."""
     command, words = typer.main.get_command(app).commands[verb], list(words)
