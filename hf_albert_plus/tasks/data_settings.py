@@ -28,7 +28,10 @@ class DataSettings:
         ),
     ] = None
     validation: Annotated[
-        str | None, Option("File of the validation split. Default: the data's own, or a tenth of the training rows.")
+        str | None,
+        Option(
+            "File of the validation split. Default: the data's own, or a tenth of the training rows (a fifth of few)."
+        ),
     ] = None
     measure: Annotated[str | None, Option("The metric that is the score. Default: the first of its kind.")] = None
 

@@ -65,7 +65,7 @@ def doubts_of_classes(counts: dict[str, int], task: Task, *, rows: int) -> list[
 
 
 def doubts_of_numbers(numbers: Sequence[float]) -> list[str]:
-    """What to look at in numbers to learn: some that are far from the others."""
+    """What to look at in numbers that are learned or judge: some that are far from the others."""
     far = _far(numbers)
     if not far:
         return []
@@ -97,7 +97,7 @@ def doubts_of_near_copies(near_copies: dict[str, tuple[int, int]], *, held_out: 
         + (
             "new texts; add --validation FILE with rows like those to come"
             if split == held_out
-            else "new texts; leave near-copies out, or put the rows of both into one file, of which a tenth is held out"
+            else "new texts; leave near-copies out, or put the rows of both into one file, of which a part is held out"
         )
         for split, (count, rows) in near_copies.items()
         if count > _MANY_NEAR_COPIES * rows

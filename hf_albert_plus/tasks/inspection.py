@@ -197,7 +197,10 @@ def look_at(
     classes = _classes(labels, task)
     repeated = {split: sum(text in known for text in rows) for split, rows in texts.items() if split != "train"}
     nearly_repeated = _nearly_repeated(texts)
-    doubts = doubts_of_numbers(labels) if task.is_regression else doubts_of_classes(classes, task, rows=len(train))
+    if task.is_regression:  # one number among those that judge moves a correlation most
+        doubts = doubts_of_numbers([number for rows in splits.values() for number in rows["label"][:]])
+    else:
+        doubts = doubts_of_classes(classes, task, rows=len(train))
     doubts += doubts_of_near_copies(
         {split: (nearly_repeated[split] - count, counts[split]) for split, count in repeated.items()},
         held_out="validation" if holds_out(data, task) else None,

@@ -12,7 +12,7 @@ from .answer_spans import hides_answers, read_answers, read_passages
 from .column_roles import is_list, is_text
 from .data_settings import DataSettings
 from .dataset_tables import is_dataset_directory, is_on_hub, read_dataset_directory, read_hub
-from .division import divide_rows
+from .division import divide_rows, share_of
 from .glue import TASKS
 from .label_kinds import is_missing
 from .labels import read_labels, unlabelled
@@ -75,7 +75,7 @@ def find_task(data: str, settings: DataSettings | None = None, *, name: str | No
         batch_size=_SMALL_BATCH if table.num_rows < _SMALL_SET else _BATCH,
         max_length=_LONG if found.kind == "spans" else Task.max_length,
         validation_file=settings.validation,
-        held_out=None if "validation" in tables else _held_out(data),
+        held_out=None if "validation" in tables else _held_out(data, table.num_rows),
     ).measured_by(settings.measure)
     return task
 
@@ -125,9 +125,9 @@ def _divided(data: str) -> str:
 def for_training(task: Task, data: str) -> Task:
     """A task that a model carries, for data that it is to be trained on: those without a validation split give one up, the same rows as
     before where they did already."""
-    if task.benchmark or "validation" in _tables(data, task.validation_file) or holds_out(data, task):
+    if task.benchmark or "validation" in (tables := _tables(data, task.validation_file)) or holds_out(data, task):
         return task
-    return replace(task, held_out=_held_out(data))
+    return replace(task, held_out=_held_out(data, tables["train"].num_rows))
 
 
 def read_as(task: Task, settings: DataSettings) -> Task:
@@ -255,8 +255,8 @@ def texts_parent(data: str) -> Parent:
     return {"path": data, "sha256": _hash(all_files(Path(data)))}
 
 
-def _held_out(data: str) -> HeldOut:
-    return HeldOut(of=_training_hash(data), near_copies=True)
+def _held_out(data: str, rows: int) -> HeldOut:
+    return HeldOut(of=_training_hash(data), share=share_of(rows), near_copies=True)
 
 
 def _training_hash(data: str) -> str:
@@ -386,7 +386,7 @@ def _texts(table: "pyarrow.Table", name: str, *, where: str) -> list[str]:
 
 def _part(rows: "Dataset", data: str, task: Task, split: str) -> "Dataset":
     """The training rows without those held out, or these."""
-    way = task.held_out or _held_out(data)
+    way = task.held_out or _held_out(data, len(rows))
     kept, held = divide_rows(rows, task, share=way.share, seed=way.seed, near_copies=way.near_copies)
     if not held:
         raise InvalidInput(

@@ -306,5 +306,5 @@ def test_held_out_rows_of_one_pattern_are_said_to_be_so(tmp_path):
         tmp_path / "my.csv", [f"the price of order {place} is too high for me to pay" for place in range(300)]
     )
     (said,) = [warning for warning in look_at(data, find_task(data)).warnings if "nearly whole" in warning]
-    assert "got 30 of the 30 of validation" in said
+    assert "got 60 of the 60 of validation" in said
     assert "add --validation FILE" in said

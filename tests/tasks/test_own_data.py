@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow
 import pyarrow.parquet
@@ -13,10 +14,10 @@ from transformers import AutoTokenizer
 from hf_albert_plus.errors import InvalidInput
 from hf_albert_plus.tasks.choosing import choose_task
 from hf_albert_plus.tasks.data_settings import DataSettings
-from hf_albert_plus.tasks.division import split_off
+from hf_albert_plus.tasks.division import share_of, split_off
 from hf_albert_plus.tasks.glue import get_task
 from hf_albert_plus.tasks.inspection import look_at
-from hf_albert_plus.tasks.own_data import as_written, find_task, in_words
+from hf_albert_plus.tasks.own_data import as_written, find_task, for_training, in_words
 from hf_albert_plus.tasks.splits import data_parent, evaluated_splits, load_split
 from hf_albert_plus.tasks.task_file import read_task, write_task
 
@@ -90,6 +91,24 @@ def test_the_held_out_part_is_stratified_seeded_and_keeps_equal_texts_together()
 
 
 @pytest.mark.parametrize(
+    ("rows", "held"), [(40, 8), (3668, 734), (5000, 1000), (8000, 1000), (10_000, 1000), (67_349, 6735)]
+)
+def test_of_few_rows_more_than_a_tenth_is_held_out(rows, held):
+    assert round(rows * share_of(rows)) == held
+
+
+@pytest.mark.parametrize(("rows", "held"), [(300, 60), (8000, 1000)])
+def test_a_file_of_few_rows_gives_more_than_a_tenth_up(tmp_path, rows, held):
+    data = str(as_csv(tmp_path / "my.csv", [(f"text {row}", NAMES[row % 2]) for row in range(rows)]))
+    task = find_task(data)
+    assert len(load_split(data, task, "validation")) == held
+    assert len(load_split(data, task, "train")) == rows - held
+    # A model that held a tenth out keeps to it: it has learned the rest.
+    before = replace(task, held_out=replace(task.held_out, share=0.1))
+    assert len(load_split(data, for_training(before, data), "validation")) == rows // 10
+
+
+@pytest.mark.parametrize(
     ("texts", "classes"),
     [
         ([f"text {n}" for n in range(1000)] + ["ok"] * 5000, None),  # a text that most rows have
@@ -126,12 +145,12 @@ def test_other_data_than_those_it_was_found_in_are_whole(tmp_path):
     task = find_task(data)
     (tmp_path / "new").mkdir()
     new = str(as_csv(tmp_path / "new" / "my.csv", ROWS[:30]))
-    assert len(load_split(data, task, "validation")) == 6
+    assert len(load_split(data, task, "validation")) == 12
     assert len(load_split(new, task, "validation")) == 30
     assert choose_task(new, model=model_with(tmp_path, task)).held_out == task.held_out
     trained = choose_task(new, model=model_with(tmp_path, task), trains=True)
-    assert len(load_split(new, trained, "validation")) == 3
-    assert len(load_split(new, trained, "train")) == 27
+    assert len(load_split(new, trained, "validation")) == 6
+    assert len(load_split(new, trained, "train")) == 24
 
 
 def model_with(tmp_path, task):
@@ -258,7 +277,7 @@ def test_what_was_found_in_words(tmp_path):
     data = str(written(tmp_path, "csv"))
     said = in_words(data, find_task(data))
     assert said.startswith(
-        "my: text in 'text', label in 'label': one of 3 classes (billing, refund, sign in); 10 % of the rows"
+        "my: text in 'text', label in 'label': one of 3 classes (billing, refund, sign in); 20 % of the rows"
     )
 
 

@@ -131,14 +131,16 @@ def test_one_class_with_nearly_all_rows(tmp_path):
 
 def test_a_number_far_from_the_others(tmp_path):
     usual = [number / 4 for number in range(59)]
-    assert "got 1 far from the others (90000)" in doubts(
-        lines(tmp_path / "far.csv", ("text", "price"), TEXTS, [*usual, 90_000])
-    )
+    for place in (0, 20, 40, 59):  # whether the row is held out or not
+        prices = [*usual[:place], 90_000, *usual[place:]]
+        assert "got 1 far from the others (90000)" in doubts(
+            lines(tmp_path / f"far{place}.csv", ("text", "price"), TEXTS, prices)
+        )
     assert "far from" not in doubts(lines(tmp_path / "near.csv", ("text", "price"), TEXTS, [*usual, 40]))
 
 
 def test_few_rows_to_score(tmp_path):
-    assert "should have at least 30 rows, got 6 of validation" in doubts(
+    assert "should have at least 30 rows, got 12 of validation" in doubts(
         lines(tmp_path / "my.csv", ("text", "label"), TEXTS, ["a", "b"] * 30)
     )
 
