@@ -137,6 +137,13 @@ ALL_OVER: tuple[Fault, ...] = (
         ("test_no_row_that_is_held_out_has_a_near_copy_among_the_others",),
     ),
     Fault(
+        "few-rows-give-a-tenth",
+        "Of few rows, too, a tenth is held out.",
+        "return min(_LARGEST_SHARE, max(_SHARE, _JUDGES / rows)) if rows else _SHARE",
+        "return _SHARE",
+        ("test_of_few_rows_more_than_a_tenth_is_held_out",),
+    ),
+    Fault(
         "patterns-know-no-likeness",
         "Of a class whose texts are made by one pattern, only equal texts stay together.",
         "_ALIKE = (0.7, 0.85, 1.0)",
