@@ -146,7 +146,7 @@ def score(
 
     Args:
         inputs: paths and patterns.
-        runtime: of the engine; by default int8 where there is such an export, then fp32, then torch.
+        runtime: of the engine; by default int8 where there is such an export, then int8 with exits, fp32, torch.
         output: a directory for it alone. `scores/` holds the rows, its files in the order of the inputs.
 
     Raises:

@@ -17,6 +17,7 @@ from hf_albert_plus.eval.scoring import SCORES, score
 from hf_albert_plus.eval.settings import BenchSettings, EvalSettings
 from hf_albert_plus.eval.targets import Target
 
+from ..checkpoints import check_label_names
 from ..compression.trimming import trim
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
@@ -253,6 +254,7 @@ def _teacher(source: str, *, data: str, task: Task, out: Path, settings: Compres
             repair="distil it into a student instead: albert-plus distill, or albert-plus run",
         )
     if is_trained_for(config, task, alone=True):
+        check_label_names(config, task, option="TEACHER", source=source)
         adopt(source, data=data, task=task, output=output, max_length=settings.max_length)
         return output
     training = TrainSettings(

@@ -9,7 +9,7 @@ from ..engines.runtime_files import weight_files
 from ..errors import InvalidInput
 
 # What is run where no engine is named: the first whose file is there.
-_PREFERRED = ("onnx-int8", "onnx", "torch")
+_PREFERRED = ("onnx-int8", "onnx-int8-exits", "onnx", "torch")
 # Of files that open a model, besides what its engine runs.
 _OF_MODELS = {".json", ".model", ".safetensors", ".txt"}
 
@@ -68,7 +68,7 @@ def find(directory: Path, *, runtime: str | None = None) -> list[ServedModel]:
     with whole numbers as versions.
 
     Args:
-        runtime: engine of all of them; by default int8 where there is such an export, then fp32, then torch.
+        runtime: engine of all of them; by default int8 where there is such an export, then int8 with exits, fp32, torch.
 
     Raises:
         InvalidInput: nothing to serve.

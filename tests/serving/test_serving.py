@@ -267,16 +267,20 @@ def test_what_a_folder_holds(exported_dir, tmp_path):
         (tmp_path / place / "model.safetensors").write_text("")
     (tmp_path / "film/12/onnx").mkdir()
     (tmp_path / "film/12/onnx/model_int8.onnx").write_text("")
+    (tmp_path / "pick/onnx").mkdir(parents=True)
+    (tmp_path / "pick/config.json").write_text("{}")
+    (tmp_path / "pick/onnx/model_exits_int8.onnx").write_text("")
     found = scan(tmp_path)
     assert [(one.name, one.version, one.runtime) for one in found] == [
         ("film", 1, "torch"),
         ("film", 12, "onnx-int8"),
+        ("pick", 1, "onnx-int8-exits"),
         ("plot", 1, "torch"),
     ]
     assert [one.application for one in scan(tmp_path)] == [one.application for one in found]
     (tmp_path / "plot/model.safetensors").write_text("other")
-    assert [one.application for one in scan(tmp_path)][:2] == [one.application for one in found][:2]
-    assert scan(tmp_path)[2].application != found[2].application
+    assert [one.application for one in scan(tmp_path)][:3] == [one.application for one in found][:3]
+    assert scan(tmp_path)[3].application != found[3].application
     assert scan(exported_dir, runtime="onnx")[0].runtime == "onnx"
     with pytest.raises(InvalidInput, match="must hold onnx/model.onnx to be run by onnx"):
         scan(tmp_path, runtime="onnx")

@@ -83,6 +83,8 @@ def test_a_classifier_of_other_labels_is_refused_before_training(mine, classifie
         invoke("run", "--teacher", source, "--data", mine, "--out", tmp_path / "out", *SHORT)
     with pytest.raises(InvalidInput, match=r"must have the labels of my, got .* with 'awful'"):
         invoke("distill", "--teacher", source, "--data", mine, "--out", tmp_path / "s", "--epochs", 0.1)
+    with pytest.raises(InvalidInput, match=r"TEACHER must have the labels of my, got .* with 'awful'"):
+        invoke("compress", source, "--data", mine, "--out", tmp_path / "out")
     with pytest.raises(InvalidInput, match="--pooling is for the new classifier"):
         invoke("run", "--teacher", classifier(("good", "bad"), "b"), "--data", mine, "--out", tmp_path / "o", "--pooling", "mean", *SHORT)  # fmt: skip
     assert not (tmp_path / "out").exists()
