@@ -125,6 +125,7 @@ def _check_before_training(teacher: str, *, data: str, tasks: list[Task], settin
         fits_positions(config, settings.max_length)
         check_shapes(parse_shapes(settings.shapes), config, name=name)
     for task in tasks:
+        settings.search().check_drop(task)
         if settings.floor:
             check_no_spans(task, what="--floor", repair="leave it out")
         training = settings.training(task)

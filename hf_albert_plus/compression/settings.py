@@ -152,7 +152,7 @@ class QatSettings(TrainSettings):
 
 Kind = Literal["entropy", "confidence", "patience"]
 # An error in the unit of a task's numbers may be large.
-_LARGEST_DROP = 1e15
+LARGEST_DROP = 1e15
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class CalibrateSettings:
         check_known(self, criterion=get_args(Kind))
         check_values(
             self,
-            ("max_drop", 0 <= self.max_drop <= _LARGEST_DROP, "a number from 0", "0.5"),
+            ("max_drop", 0 <= self.max_drop <= LARGEST_DROP, "a number from 0", "0.5"),
             ("exit_cost", self.exit_cost is None or 0 <= self.exit_cost <= 1000, "from 0 to 1,000 layers", "0.2"),
             ("folds", 2 <= self.folds <= 1000, "from 2 to 1,000", "5"),
             ("batch_size", 1 <= self.batch_size <= 1 << 24, "at least 1 and at most 16,777,216", "64"),

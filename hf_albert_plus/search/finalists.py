@@ -3,7 +3,7 @@
 import math
 
 from .hunt import Hunt
-from .pick import Pick, affords
+from .pick import Pick, affords, share_of_asked
 from .tried import TEACHER, Tried
 
 
@@ -24,13 +24,18 @@ def finalists_of(hunt: Hunt, pick: Pick) -> list[Tried]:
 
 def nearest(hunt: Hunt, pick: Pick) -> list[Tried]:
     """Where nothing keeps within the budget, the two that come closest: the one that loses least for certain, and the fastest whose loss is
-    within the limit though not for certain. They are as fast and as small as is asked, where anything is."""
-    done = [each for each in hunt.tried if each.measured is not None]
-    done = [each for each in done if each.measured is not None and affords(each.measured, hunt.budget)] or done
-    surest = min(done, key=lambda each: _bound(each, pick))
+    within the limit though not for certain, both as fast and as small as is asked. Where nothing is that, the first is what comes nearest
+    to it with a loss within the limit."""
     limit = hunt.budget.max_drop
-    likely = [each for each in done if limit is None or pick.losses[each.name].points <= limit]
-    fastest = max(likely, key=_speed, default=surest)
+    finished = [(each, each.measured) for each in hunt.tried if each.measured is not None]
+    likely = [pair for pair in finished if limit is None or pick.losses[pair[0].name].points <= limit]
+    done = [each for each, measured in finished if affords(measured, hunt.budget)]
+    if not done:
+        closest, _ = max(likely or finished, key=lambda pair: share_of_asked(pair[1], hunt.budget))
+        surest = min((each for each, _ in finished), key=lambda each: _bound(each, pick))
+        return [closest] if closest is surest else [closest, surest]
+    surest = min(done, key=lambda each: _bound(each, pick))
+    fastest = max((each for each, _ in likely if each in done), key=_speed, default=surest)
     return [surest] if fastest is surest else [surest, fastest]
 
 

@@ -69,7 +69,7 @@ def _try(ledger: Ledger, name: str, *, words: str, model: Path, left: float | No
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return
-    leave = partial(_leave, ledger, exits, name=name, words=words, model=model, found=[], answered=AnswersOfExits())
+    leave = partial(_leave, ledger, exits, name=name, words=words, model=model, found={}, answered=AnswersOfExits())
 
     def holds(max_drop: float) -> bool:
         kept = leave(max_drop=max_drop)
@@ -96,10 +96,11 @@ def _leave(
     words: str,
     max_drop: float,
     model: Path,
-    found: list[Threshold],
+    found: dict[Threshold, Tried],
     answered: AnswersOfExits,
 ) -> Tried | None:
-    """A candidate by one threshold; None where it cannot be exported, as no exit is ever taken, or where it is one of those `found`."""
+    """A candidate by one threshold, which is that of `found` where two allowances give the same; None where it cannot be exported, as no exit
+    is ever taken."""
     ledger.time.afford(ledger.time.calibrating_s() + ledger.time.measuring_s())
     # What an error may lose at least is a part of the budget, which another search in the same folder has another of.
     ending = "" if max_drop == LEAST_DROP and not ledger.task.is_scored_by_error else f"-{max_drop:g}"
@@ -109,8 +110,7 @@ def _leave(
             exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer, answered=answered
         )
         if threshold in found:
-            return None
-        found.append(threshold)
+            return found[threshold]
         exported = shop.export(calibrated, folder / f"leaves-early{ending}", to=WITH_EXITS)
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
@@ -118,7 +118,8 @@ def _leave(
     target = Target("candidate", exported, WITH_EXITS)
     paces = shop.paces(target, folder / f"exit-paces{ending}", baseline=ledger.clock.target)
     words = f"{words}, leaves early" + (f" for {max_drop:g}" if ending else "")
-    return ledger.keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, paces=paces)
+    found[threshold] = ledger.keep(f"{name}-exits{ending}", words, exported, WITH_EXITS, paces=paces)
+    return found[threshold]
 
 
 def _least(ledger: Ledger) -> float:

@@ -116,7 +116,8 @@ class Ledger:
         """The fastest that keeps within the budget; where speed is given and not sought, what loses least."""
         if self.budget.seeks_speed:
             return max(filter(self.keeps_within, self.finished), key=lambda each: each.speedup, default=None)
-        afforded = (each for each in self.finished if affords(each, self.budget))
+        sound = (each for each in self.finished if math.isfinite(self.losses[each.name].rank))
+        afforded = (each for each in sound if affords(each, self.budget))
         return min(afforded, key=lambda each: self.losses[each.name].rank, default=None)
 
     def best(self) -> float | None:

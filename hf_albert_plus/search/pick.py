@@ -53,15 +53,17 @@ class Loss:
             NaN where either is undefined.
         at_most: what it loses with the confidence that was asked for; None where a draw leaves that undefined, and where it says one thing of
             all rows, which its teacher does not.
+        is_constant: it says one thing of all rows, which its teacher does not.
     """
 
     points: float
     at_most: float | None
+    is_constant: bool = False
 
     @property
     def rank(self) -> float:
-        """What candidates are ordered by, the least first; what is undefined comes last."""
-        return self.points if math.isfinite(self.points) else math.inf
+        """What candidates are ordered by, the least first; infinite for what is no pick, as it is undefined or constant."""
+        return self.points if math.isfinite(self.points) and not self.is_constant else math.inf
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,10 @@ class Judge:
         found = drawn_differences(ours, theirs, self.task, seed=self.seed)
         sign = 1 if self.task.is_scored_by_error else -1
         points = sign * found.points
-        is_known = numpy.isfinite(found.draws).all() and not (_says_one_thing(ours) and not _says_one_thing(theirs))
+        is_constant = _says_one_thing(ours) and not _says_one_thing(theirs)
+        is_known = numpy.isfinite(found.draws).all() and not is_constant
         doubt = float(numpy.quantile(sign * found.draws, confidence)) - points if is_known else None
-        return Loss(points, None if doubt is None else max(points, 0.0) + doubt)
+        return Loss(points, None if doubt is None else max(points, 0.0) + doubt, is_constant)
 
     def choose(self, candidates: Sequence[Measured], budget: Budget) -> Pick:
         """The pick, at the mildest confidence whose picks hold the budget on folds that they were not made on; where none does, the surest of
@@ -144,7 +147,8 @@ class Judge:
         """The fastest that loses no more than it may; without such a limit the one that loses least."""
         losses = {each.name: self.loss(each.answers, confidence=confidence, rows=rows) for each in candidates}
         if not budget.seeks_speed:
-            return min(candidates, key=lambda each: (losses[each.name].rank, -each.speedup), default=None)
+            sound = (each for each in candidates if math.isfinite(losses[each.name].rank))
+            return min(sound, key=lambda each: (losses[each.name].rank, -each.speedup), default=None)
         holding = [each for each in candidates if is_within(losses[each.name], budget)]
         return max(holding, key=lambda each: each.speedup, default=None)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InvalidInput
 from ..records.files import late_errors
 from ..records.record import Record
 from ..records.stage import run_stage
@@ -40,6 +41,12 @@ def set_aside(data: str, *, task: Task, output: Path, seed: int) -> tuple[Divide
     def work(directory: Path) -> dict[str, Any]:
         rows = load_split(data, task, "train")
         learned, aside = divide_rows(rows, task, share=min(_SHARE, _MOST / max(1, len(rows))), seed=seed)
+        if not aside:
+            raise InvalidInput(
+                "a search must have training rows to set aside, at least three of a class",
+                got=f"{len(rows)} rows in {data}",
+                repair="add rows of each class",
+            )
         folder = directory / task.name if task.benchmark else directory
         folder.mkdir(exist_ok=True)
         split = task.judging_split

@@ -4,9 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from ..compression.settings import LARGEST_DROP
 from ..conversion.settings import Pooling
 from ..errors import InvalidInput, check_known, check_values, length_rule, seed_rule, shown
 from ..option import Option, PythonOnly
+from ..tasks.task import Task
 from ..training.settings import Precision, TrainSettings, check_trackers
 
 Traffic = Literal["batches", "alone"]
@@ -180,7 +182,7 @@ class CompressSettings:
         check_known(self, traffic=("batches", "alone"))
         check_values(
             self,
-            ("max_drop", self.max_drop is None or 0 <= self.max_drop <= 100, "from 0 to 100 points", "1"),
+            ("max_drop", self.max_drop is None or 0 <= self.max_drop <= LARGEST_DROP, "from 0 to 100 points", "1"),
             ("min_speedup", self.min_speedup is None or 1 <= self.min_speedup <= 1e4, "from 1 to 10,000", "20"),
             ("epochs", self.epochs is None or 0 < self.epochs <= 1000, "above 0 and at most 1,000", "6"),
             ("learning_rate", self.learning_rate is None or 0 < self.learning_rate < 1, "between 0 and 1", "1e-4"),
@@ -189,6 +191,14 @@ class CompressSettings:
             seed_rule(self.seed),
             ("precision", self.precision in ("auto", "fp32", "bf16"), "auto, fp32 or bf16", "auto"),
         )
+
+    def check_drop(self, task: Task) -> None:
+        """
+        Raises:
+            InvalidInput: more points than there are; an error may be of any size.
+        """
+        if not task.is_scored_by_error:
+            check_values(self, ("max_drop", self.max_drop is None or self.max_drop <= 100, "from 0 to 100 points", "1"))
 
     @property
     def asks_nothing(self) -> bool:

@@ -18,6 +18,7 @@ from hf_albert_plus.eval.settings import BenchSettings, EvalSettings
 from hf_albert_plus.eval.targets import Target
 
 from ..checkpoints import check_label_names
+from ..compression.settings import CalibrateSettings
 from ..compression.trimming import trim
 from ..config_files import load_config
 from ..configuration_albert_plus import AlbertPlusConfig
@@ -51,6 +52,8 @@ PICK, SMALL = "pick", "small"
 # Of the task's own passes, those over its rows together with made-up ones, which are twice the steps.
 _PASSES_OF_MADE_UP = 0.5
 _SHARE_OF_AN_ERROR = 0.05
+# Each fold that a threshold of exits is found on has two.
+_FEWEST_ROWS = 2 * CalibrateSettings.folds
 # Of the rows that judge, those on which a thin candidate and its teacher differ.
 _DIFFERING = 0.05
 # Texts that the finalists are timed on, at most; fewer, but not too few, where the teacher would take longer than that for one pass over them.
@@ -117,17 +120,29 @@ def search(
     check_no_spans(
         task, what="compress", repair="choose a student yourself: albert-plus distill --student …, then export"
     )
+    settings.check_drop(task)
     if task.has_tags:
         settings = replace(settings, exits=False)  # exits read one answer to a text
     texts = 0 if settings.unlabelled is None else len(more_texts(settings.unlabelled, task))
+    rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
+    if settings.exits and divided.result["set_aside"] < _FEWEST_ROWS:
+        say(
+            f"too few training rows to find thresholds of exits on: {divided.result['set_aside']} are set aside, {_FEWEST_ROWS} are needed"
+        )
+        settings = replace(settings, exits=False)
     trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)
     whole, guide = _whole(trained, out / "whole"), trained
     home = out
-    if not _fits(whole, settings.max_size):
+    if settings.max_size is not None and not _fits(whole, settings.max_size):
         home = out / SMALL
         trim(str(whole), data=data, task=task, output=home / TRIMMED)
         whole = guide = home / TRIMMED
-    rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
+        if settings.student:
+            raise InvalidInput(
+                "--student must have a --max-size beside it that has room for all of its vocabulary",
+                got=f"{settings.max_size / 1e6:g} MB",
+                repair="leave one of them out, or allow a larger file",
+            )
     records, unlabelled, passes = [divided], settings.unlabelled, task.epochs
     if unlabelled is None and settings.made_up_texts and rows.count < ENOUGH:
         made_up, made = make_up_texts(rows, output=out / "texts", seed=settings.seed)
@@ -278,11 +293,11 @@ def _whole(teacher: Path, output: Path) -> Path:
     return output
 
 
-def _fits(whole: Path, max_bytes: float | None) -> bool:
+def _fits(whole: Path, max_bytes: float) -> bool:
     """Whether a model with all of its vocabulary is small enough in int8."""
     config = load_config(whole, option="TEACHER")
     shape = Slimmed(config.num_hidden_layers, 1.0)
-    return max_bytes is None or fits(shape, config, max_bytes=max_bytes, width=None)
+    return fits(shape, config, max_bytes=max_bytes, width=None)
 
 
 def _conclude(hunt: Hunt, *, out: Path) -> Compressed:

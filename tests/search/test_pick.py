@@ -266,6 +266,32 @@ def test_what_answers_all_rows_alike_is_no_candidate():
     assert Judge(TASK, constant, seed=0).choose([fast], Budget(max_drop=1.0)).name == "constant"
 
 
+def test_a_constant_is_no_pick_where_speed_or_size_alone_is_asked():
+    """It scores more than what fits beside it."""
+    labels = numpy.arange(100) < 10
+    teacher = Sample(labels[None].astype(int), labels.astype(int))
+    worse = teacher.predicted[0].copy()
+    worse[50:65] = 1
+    student = candidate("student", Sample(worse[None], teacher.labels), speedup=9)
+    constant = candidate("constant", Sample(numpy.zeros((1, 100), int), teacher.labels), speedup=50)
+    judge = Judge(TASK, teacher, seed=0)
+    assert judge.loss(constant.answers).points < judge.loss(student.answers).points
+    for budget in (Budget(min_speedup=5), Budget(max_bytes=2e6)):
+        assert judge.choose([constant, student], budget).name == "student"
+        assert judge.choose([constant], budget).name is None
+
+
+def test_where_nothing_is_as_small_as_is_asked_the_smallest_comes_nearest():
+    teacher = answers(LABELS, right=0.9, seed=1)
+    sizes = {"teacher": 23e6, "half": 12e6, "third": 9e6}
+    found = [candidate(name, teacher, speedup=5, file_bytes=int(size)) for name, size in sizes.items()]
+    budget = Budget(max_bytes=1e6)
+    pick = Judge(TASK, teacher, seed=0).choose(found, budget)
+    assert pick.name is None
+    tried = [SimpleNamespace(name=each.name, measured=each) for each in found]
+    assert nearest(SimpleNamespace(tried=tried, budget=budget), pick)[0].name == "third"
+
+
 def test_what_comes_nearest_where_nothing_holds():
     """The surest and the fastest that may hold, among what is small enough where anything is."""
     teacher = answers(LABELS, right=0.95, seed=1)

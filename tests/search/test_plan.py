@@ -76,6 +76,10 @@ def test_thresholds_that_lose_less_than_they_may_are_followed_by_those_that_may_
     of_teacher = [each.name.partition("-exits-")[2] for each in found.tried if each.name.startswith("teacher-exits")]
     assert of_teacher == ["3", "6", "12", "9"]
     assert [found.holds(f"teacher-exits-{each}") for each in of_teacher] == [True, True, False, True]
+    # Where what may lose twice as much has the same threshold, it holds as that one did.
+    coarse = hunt(max_drop=3.0, exits_lose=0.25, least_threshold=6.0)
+    of_teacher = [each.name.partition("-exits-")[2] for each in coarse.tried if each.name.startswith("teacher-exits")]
+    assert of_teacher == ["3", "12", "9"]
     unbounded = hunt(max_drop=100.0, exits_lose=0.1)
     assert [each.name for each in unbounded.tried if each.name.startswith("teacher-exits")] == ["teacher-exits-100"]
 

@@ -44,6 +44,18 @@ def test_validation_rows_of_ones_own_data_stay_out(tmp_path):
     assert sum(map(len, parts)) + len(judged) == 300
 
 
+def test_rows_of_which_none_can_be_set_aside_are_refused(tmp_path):
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my" / "train.csv").write_text("text,label\nlovely,good\ndull,bad\nfine,good\npoor,bad\n")
+    (tmp_path / "my" / "dev.csv").write_text("text,label\n" + "nice,good\nlame,bad\n" * 20)
+    data = str(tmp_path / "my")
+    with pytest.raises(
+        InvalidInput, match="must have training rows to set aside, at least three of a class, got 4 rows"
+    ):
+        set_aside(data, task=find_task(data), output=tmp_path / "out" / "rows", seed=1)
+    assert not (tmp_path / "out" / "rows").exists()
+
+
 def test_quantities():
     assert parse_time("90m") == 5400
     assert parse_time("1.5h") == 5400
@@ -83,6 +95,13 @@ def test_quantities_without_a_unit(parse, text, message):
 def test_wrong_budgets(given, message):
     with pytest.raises(InvalidInput, match=message):
         CompressSettings(**given)
+
+
+def test_an_error_may_grow_by_more_than_a_hundred():
+    number = get_task("stsb").measured_by("rmse")
+    CompressSettings(max_drop=500).check_drop(number)
+    with pytest.raises(InvalidInput, match="--max-drop must be from 0 to 100 points, got 500"):
+        CompressSettings(max_drop=500).check_drop(get_task("sst2"))
 
 
 def test_a_point_may_be_lost_where_nothing_is_said():

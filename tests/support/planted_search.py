@@ -44,6 +44,7 @@ class PlantedShop:
         default_factory=dict
     )  # name -> points after all passes; others lose a hundred points of their time
     exits_gain: float = EXITS
+    least_threshold: float = 0.0  # what may lose less has this one too
     exits_lose: float = 0.8  # of what they may lose on the rows that their thresholds are found on
     alone: float = 1.0  # the power of a speedup in batches that is the speedup of one text at a time
     broken: str = ""  # in the names of what cannot be exported
@@ -103,7 +104,7 @@ class PlantedShop:
         return self.made("distill", self.out / name / "exits", MADE, epochs=1.0, phases=["exits"])
 
     def calibrate(self, exits, output, *, max_drop, scorer, answered):
-        return self.made("calibrate", output), (max_drop, (1,))
+        return self.made("calibrate", output), (max(max_drop, self.least_threshold), (1,))
 
     def export(self, trained, output, *, to=None):
         if self.broken and self.broken in output.parent.name and "shapes" not in output.parts:
