@@ -109,7 +109,7 @@ def verdict(hunt: Hunt, pick: Pick) -> str:
     expected = (
         ""
         if pick.expected_loss is None
-        else f"; on new data {loss_text(pick.expected_loss, hunt.task)} {hunt.budget.unit} are expected to be lost"
+        else f"; picks made so lose {loss_text(pick.expected_loss, hunt.task)} {hunt.budget.unit} on rows that did not choose them"
     )
     return (
         f"The pick for {budget}: {chosen.words}, {_speed_words(chosen)}, {_loss_words(chosen, pick, hunt)}{expected}."
