@@ -124,13 +124,14 @@ def search(
     if task.has_tags:
         settings = replace(settings, exits=False)  # exits read one answer to a text
     texts = 0 if settings.unlabelled is None else len(more_texts(settings.unlabelled, task))
+    is_classifier = _is_classifier(teacher, task)
     rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
     if settings.exits and divided.result["set_aside"] < _FEWEST_ROWS:
         say(
             f"too few training rows to find thresholds of exits on: {divided.result['set_aside']} are set aside, {_FEWEST_ROWS} are needed"
         )
         settings = replace(settings, exits=False)
-    trained = _teacher(teacher, data=data, task=task, out=out, settings=settings)
+    trained = _teacher(teacher, is_classifier=is_classifier, data=data, task=task, out=out, settings=settings)
     whole, guide = _whole(trained, out / "whole"), trained
     home = out
     if settings.max_size is not None and not _fits(whole, settings.max_size):
@@ -259,17 +260,29 @@ def picked_student(hunt: Hunt, *, out: Path) -> PickedStudent:
     return PickedStudent(tried, directory, holds=pick.name is not None, page=write_frontier(hunt, pick, out=out))
 
 
-def _teacher(source: str, *, data: str, task: Task, out: Path, settings: CompressSettings) -> Path:
-    """The classifier that is to be compressed: as it is, or fine-tuned from an encoder."""
-    output, config = out / TEACHER, load_config(source, option="TEACHER")
+def _is_classifier(source: str, task: Task) -> bool:
+    """Whether a model is fine-tuned for the task already.
+
+    Raises:
+        InvalidInput: one whose parts cannot be removed, or a classifier of other labels.
+    """
+    config = load_config(source, option="TEACHER")
     if config.model_type not in CONVERTIBLE:
         raise InvalidInput(
             f"TEACHER must be of one of the architectures {', '.join(CONVERTIBLE)}, whose parts can be removed",
             got=f"{config.model_type} in {source}",
             repair="distil it into a student instead: albert-plus distill, or albert-plus run",
         )
-    if is_trained_for(config, task, alone=True):
+    is_classifier = is_trained_for(config, task, alone=True)
+    if is_classifier:
         check_label_names(config, task, option="TEACHER", source=source)
+    return is_classifier
+
+
+def _teacher(source: str, *, is_classifier: bool, data: str, task: Task, out: Path, settings: CompressSettings) -> Path:
+    """The classifier that is to be compressed: as it is, or fine-tuned from an encoder."""
+    output = out / TEACHER
+    if is_classifier:
         adopt(source, data=data, task=task, output=output, max_length=settings.max_length)
         return output
     training = TrainSettings(
