@@ -48,7 +48,8 @@ def score(
     engine: Annotated[
         str,
         typer.Option(
-            metavar="DIR[:ENGINE]", help="A classifier. The default of ENGINE is onnx-int8, else onnx-int8-exits, onnx, torch."
+            metavar="DIR[:ENGINE]",
+            help="A classifier. The default of ENGINE is onnx-int8, else onnx-int8-exits, onnx, torch.",
         ),
     ],
     output: Output,
@@ -76,7 +77,7 @@ def embed(
         str,
         typer.Option(
             metavar="DIR[:ENGINE]",
-            help="An export with --pooling. The default of ENGINE is onnx-int8, else onnx-int8-exits, onnx, torch.",
+            help="An export with --pooling. The default of ENGINE is onnx-int8, else onnx, else torch.",
         ),
     ],
     output: Output,

@@ -28,7 +28,7 @@ def serve(
         str,
         typer.Argument(
             metavar="DIR[:ENGINE]",
-            help="A model, or a folder of some: NAME/ or NAME/VERSION/. The default of ENGINE is onnx-int8, else onnx, else torch.",
+            help="A model, or a folder of some: NAME/ or NAME/VERSION/. The default of ENGINE is onnx-int8, else onnx-int8-exits, onnx, torch.",
         ),
     ],
     settings: ServeSettings,
