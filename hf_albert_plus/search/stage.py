@@ -126,24 +126,23 @@ def search(
     texts = 0 if settings.unlabelled is None else len(more_texts(settings.unlabelled, task))
     is_classifier = _is_classifier(teacher, task)
     rows, divided = set_aside(data, task=task, output=out / "rows", seed=settings.seed)
-    if settings.exits and divided.result["set_aside"] < _FEWEST_ROWS:
-        say(
-            f"too few training rows to find thresholds of exits on: {divided.result['set_aside']} are set aside, {_FEWEST_ROWS} are needed"
-        )
+    aside = divided.result["set_aside"]
+    if settings.exits and aside < _FEWEST_ROWS:
+        say(f"too few training rows to find thresholds of exits on: {aside} are set aside, {_FEWEST_ROWS} are needed")
         settings = replace(settings, exits=False)
     trained = _teacher(teacher, is_classifier=is_classifier, data=data, task=task, out=out, settings=settings)
     whole, guide = _whole(trained, out / "whole"), trained
     home = out
     if settings.max_size is not None and not _fits(whole, settings.max_size):
-        home = out / SMALL
-        trim(str(whole), data=data, task=task, output=home / TRIMMED)
-        whole = guide = home / TRIMMED
         if settings.student:
             raise InvalidInput(
                 "--student must have a --max-size beside it that has room for all of its vocabulary",
                 got=f"{settings.max_size / 1e6:g} MB",
                 repair="leave one of them out, or allow a larger file",
             )
+        home = out / SMALL
+        trim(str(whole), data=data, task=task, output=home / TRIMMED)
+        whole = guide = home / TRIMMED
     records, unlabelled, passes = [divided], settings.unlabelled, task.epochs
     if unlabelled is None and settings.made_up_texts and rows.count < ENOUGH:
         made_up, made = make_up_texts(rows, output=out / "texts", seed=settings.seed)

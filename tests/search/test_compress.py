@@ -157,6 +157,12 @@ def test_a_student_that_is_given(teachers, encoder_dir, data_dir, tmp_path):
     assert not (tmp_path / "other" / "trials").exists()
 
 
+def test_a_student_has_the_whole_vocabulary_and_no_file_that_is_too_small_for_it(teachers, data_dir, tmp_path):
+    with pytest.raises(InvalidInput, match=r"--student must have a --max-size .*, got 0.045 MB; leave one of them out"):
+        run(teachers / "sst2", data_dir, tmp_path / "out", student=(str(teachers / "sst2"),), max_size=45e3)
+    assert not (tmp_path / "out" / "small").exists()
+
+
 _SHORTENED = """
 from hf_albert_plus.cli.app import main
 from tests.support.benches import planted_paces, shortened_benches
