@@ -157,6 +157,8 @@ class AlbertPlusConfig(PreTrainedConfig):
         exit_size: width inside a branch.
         exit_criterion: what a row leaves by in engines with exits: `"entropy"` (FastBERT), `"confidence"` or `"patience"` (PABEE).
         exit_threshold: its threshold, which `albert-plus calibrate` finds, or None where none was found yet.
+        exit_tolerance: of `"patience"` in regression: how far apart two numbers are the same, in their own unit. The default is PABEE's,
+            for similarities from 0 to 5.
         initializer: what new weights are drawn from, with the deviation `initializer_range`: a `"truncated_normal"` distribution, cut at two
             deviations (TensorFlow's, which the 2019 code has), or a `"normal"` one (transformers' models).
         hidden_dropout_prob: after the embeddings, attention and, as in the 2019 code, feed-forward networks. With a
@@ -194,6 +196,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     exit_size: int = 128
     exit_criterion: str = "entropy"
     exit_threshold: float | int | None = None
+    exit_tolerance: float = 0.1
     letter_trigrams: bool = False
     twin_pooling: str = "weighted_average"
     twin_crossing: str = "cosine"
@@ -310,6 +313,12 @@ class AlbertPlusConfig(PreTrainedConfig):
                 "exit_threshold must be a number from 0",
                 got=self.exit_threshold,
                 repair="find one: albert-plus calibrate",
+            )
+        if not 0 < self.exit_tolerance < math.inf:
+            raise InvalidInput(
+                "exit_tolerance must be a number above 0",
+                got=self.exit_tolerance,
+                repair="use a fifteenth of the deviation of the numbers",
             )
 
     def validate_sharing(self):

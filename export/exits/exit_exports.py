@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from hf_albert_plus.compression.exits.criteria import Criterion, criterion_for
+from hf_albert_plus.compression.exits.criteria import Criterion, criterion_of
 from hf_albert_plus.engines.artefacts import Artefact
 from hf_albert_plus.engines.parity import compare_exits, onnx_runner
 from hf_albert_plus.errors import InvalidInput
@@ -71,7 +71,7 @@ def write_exits(work: Work, artefact: Artefact) -> tuple[Any, ...]:
     """
     check_exits(work.model.config, artefact.name)
     config: Any = work.model.config
-    criterion = criterion_for(config, Criterion(config.exit_criterion, config.exit_threshold))
+    criterion = criterion_of(config, config.exit_threshold)
     names, why = _form_names(config, wanted=work.settings.exit_form)
     forms = {name: _form(work, name, criterion, is_int8=artefact.precision == "int8") for name in names}
     times = FormTimes(_milliseconds(work, forms)) if len(forms) > 1 else None

@@ -13,7 +13,7 @@ import torch
 from onnx import TensorProto
 from torch import nn
 
-from hf_albert_plus.compression.exits.criteria import TOLERANCE, Kind, label_cuts
+from hf_albert_plus.compression.exits.criteria import Kind, label_cuts
 from hf_albert_plus.engines.classifier_config import label_thresholds_of
 from hf_albert_plus.engines.onnx_session import THRESHOLD
 from hf_albert_plus.errors import InvalidInput
@@ -284,7 +284,7 @@ def _patience(node: Add, constants: dict[str, numpy.ndarray], config: Any) -> No
         node("ReduceMax", ["distances", "class_axis"], "distance", keepdims=0)
         node("Equal", ["distance", "none"], "agrees")
     elif config.num_labels == 1:
-        constants["tolerance"] = numpy.asarray(TOLERANCE, dtype=numpy.float32)
+        constants["tolerance"] = numpy.asarray(config.exit_tolerance, dtype=numpy.float32)
         node("Squeeze", ["said", "class_axis"], "prediction")
         node("Sub", ["prediction", "last_prediction"], "change")
         node("Abs", ["change"], "distance")

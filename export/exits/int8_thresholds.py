@@ -115,6 +115,7 @@ def find_threshold(
             prices,
             keep_exits=True,
             label_thresholds=label_thresholds_of(config),
+            tolerance=config.exit_tolerance,
         ),
         score=recalibration.score,
         max_drop=settings.max_drop,

@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ..checkpoints import open_as_trained
-from ..compression.exits.criteria import Criterion
+from ..compression.exits.criteria import criterion_of
 from ..compression.quantisation.scheme import read_scheme
 from ..engines.artefacts import WEIGHTS, Runtime
 from ..engines.engine import Engine
@@ -72,7 +72,7 @@ def _compare(engine: Engine, weights: PreTrainedModel, directory: Path) -> None:
     weights, outputs = _as_engines_are(weights, directory)
     checked = cases(weights, load_tokenizer(directory, config))
     if isinstance(engine, ExitEngine):
-        compare_exits(weights, engine, checked, Criterion(config.exit_criterion, engine.own_threshold))
+        compare_exits(weights, engine, checked, criterion_of(config, engine.own_threshold))
         return
     if runtime.as_trained and read_scheme(directory) is not None:
         fake_quantise(weights, directory)

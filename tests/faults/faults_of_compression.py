@@ -95,6 +95,13 @@ COMPRESSION: tuple[Fault, ...] = (
         ("test_a_batch_that_shrinks_says_what_every_exit_says_of_every_row",),
     ),
     Fault(
+        "tolerance-of-another-unit",
+        "Numbers of one's own are the same within PABEE's 0.1, whatever their unit.",
+        "tolerance_for(logits_JBC[-1]) if task.is_regression and not task.benchmark else TOLERANCE",
+        "TOLERANCE",
+        ("test_numbers_leave_alike_in_any_unit",),
+    ),
+    Fault(
         "surest-label-decides",
         "Of several labels the surest one decides.",
         "nearest_B = logits_BC.abs().amin(-1)",

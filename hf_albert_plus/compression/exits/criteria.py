@@ -15,8 +15,8 @@ from ...engines.classifier_config import label_thresholds_of, problem_type_of
 from ...errors import InvalidInput, check_name
 from ..settings import Kind
 
-# How far apart two predictions of a regression are the same (PABEE, section 3.3).
-TOLERANCE = 0.1
+# How far apart two predictions of a regression are the same (PABEE, section 3.3), and the deviation of STS-B's numbers, which it is for.
+TOLERANCE, _DEVIATION = 0.1, 1.5
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,24 @@ class Criterion:
             raise InvalidInput("a regression has no probabilities to leave by", got=self.kind, repair="use patience")
 
 
-def never_leaves(kind: Kind, *, exits: int, label_thresholds: tuple[float, ...] = ()) -> Criterion:
-    """The rule by which no row leaves at any of these exits; but for `confidence`, by which one of probability 1 does."""
-    threshold = {"entropy": 0.0, "confidence": 1.0, "patience": float(exits + 1)}[kind]
-    return Criterion(kind, threshold, label_thresholds=label_thresholds)
+def never_leaves(kind: Kind, *, exits: int) -> float:
+    """The threshold by which no row leaves at any of these exits; but for `confidence`, by which one of probability 1 does."""
+    return {"entropy": 0.0, "confidence": 1.0, "patience": float(exits + 1)}[kind]
+
+
+def tolerance_for(numbers: torch.Tensor) -> float:
+    """How far apart two predictions of these numbers are the same: as far as PABEE's of STS-B, in deviations."""
+    deviation = float(numbers.double().std())
+    return TOLERANCE * deviation / _DEVIATION if 0 < deviation < math.inf else TOLERANCE
+
+
+def criterion_of(config: Any, threshold: float) -> Criterion:
+    """The criterion of a classifier's config with a threshold, its own or that of an export.
+
+    Raises:
+        InvalidInput: one that its answers have no numbers for.
+    """
+    return criterion_for(config, Criterion(config.exit_criterion, threshold, tolerance=config.exit_tolerance))
 
 
 def criterion_for(config: Any, criterion: Criterion) -> Criterion:

@@ -20,7 +20,7 @@ from ...tasks.splits import data_parent
 from ...tasks.task import Task, check_answers_texts
 from ...tasks.task_file import write_task
 from ..settings import CalibrateSettings
-from .criteria import Criterion, taken_exits
+from .criteria import TOLERANCE, Criterion, taken_exits, tolerance_for
 from .cross_fitting import CrossFitted, Score
 from .exit_answers import AnswersOfExits
 from .prices import prices_of_exits
@@ -122,7 +122,15 @@ def calibrate_exits(
         logits_JBC, labels, length = asked.of(classifier, model, data=data, task=task, settings=settings)
         layers = [*config.exit_layers, config.num_hidden_layers]
         prices = prices_of_exits(config, length=length, flat=settings.exit_cost)
-        rule = SearchRule(layers, settings.criterion, prices, settings.keep_exits, label_thresholds_of(config))
+        tolerance = tolerance_for(logits_JBC[-1]) if task.is_regression and not task.benchmark else TOLERANCE
+        rule = SearchRule(
+            layers,
+            settings.criterion,
+            prices,
+            keep_exits=settings.keep_exits,
+            label_thresholds=label_thresholds_of(config),
+            tolerance=tolerance,
+        )
         fit = asked.search(rule, score=score, settings=settings).fit(settings.max_drop)
         calibration = fit.calibration
         copy_model(model, directory)
@@ -131,6 +139,7 @@ def calibrate_exits(
         criterion = calibration.best.criterion
         written = AlbertPlusConfig.from_pretrained(directory)
         written.exit_criterion, written.exit_threshold = settings.criterion, criterion.threshold
+        written.exit_tolerance = tolerance
         written.save_pretrained(directory)
         write_task(directory, task, max_length=settings.max_length)
         alone = {str(layer): score(logits_BC, labels) for layer, logits_BC in zip(layers, logits_JBC, strict=True)}

@@ -9,7 +9,7 @@ import torch
 from ...bootstrap import ROUNDING
 from ...errors import InvalidInput
 from ..settings import Kind
-from .criteria import Criterion, confidence, least_sure, never_leaves, normalised_entropy, taken_exits
+from .criteria import TOLERANCE, Criterion, confidence, least_sure, never_leaves, normalised_entropy, taken_exits
 
 # Thresholds that are tried, at evenly spread shares of what the rows say.
 _TRIED = 200
@@ -57,6 +57,7 @@ class SearchRule:
         exit_costs: layers that a row could run in the time of a look, for each exit.
         keep_exits: drop none.
         label_thresholds: of several labels, the probability from which each is given; empty where labels exclude each other.
+        tolerance: of `patience` in regression: how far apart two predictions are the same.
     """
 
     layers: Sequence[int]
@@ -64,6 +65,7 @@ class SearchRule:
     exit_costs: Sequence[float]
     keep_exits: bool = False
     label_thresholds: tuple[float, ...] = ()
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         if len(self.exit_costs) != len(self.layers) - 1:
@@ -126,8 +128,10 @@ class ThresholdSearch:
     def never(self) -> Calibration:
         """The threshold that no row leaves by, with all exits."""
         trials = self._tried(self.all_exits)
-        never = never_leaves(self.rule.kind, exits=len(self.all_exits), label_thresholds=self.rule.label_thresholds)
-        return self._calibration(self.all_exits, best=next(each for each in trials if each.criterion == never))
+        never = never_leaves(self.rule.kind, exits=len(self.all_exits))
+        return self._calibration(
+            self.all_exits, best=next(each for each in trials if each.criterion.threshold == never)
+        )
 
     def _calibration(self, kept: tuple[int, ...], *, best: ThresholdTrial) -> Calibration:
         rising = sorted(self._tried(kept), key=lambda trial: trial.average_layers)
@@ -149,7 +153,7 @@ class ThresholdSearch:
         rows_B = torch.arange(logits_KBC.shape[1], device=logits_KBC.device)
         trials = []
         for threshold in _thresholds(logits_KBC, self.rule):
-            criterion = Criterion(self.rule.kind, threshold, label_thresholds=self.rule.label_thresholds)
+            criterion = Criterion(self.rule.kind, threshold, self.rule.tolerance, self.rule.label_thresholds)
             taken_B = taken_exits(logits_KBC, criterion)
             average = float(depths_K[taken_B].mean())
             cost = average + float(looks_K[taken_B].mean())
