@@ -42,7 +42,7 @@ class TimeLeft:
         """What a share of a candidate's passes has taken so far, in the mean; before any was made, what the teacher's pace lets expect. Exits
         are none: they learn alone, on fewer rows."""
         taken = [record for record in self._records("distill") if not is_of_exits(record)]
-        made = sum(float(record.settings.get("epochs", 0)) for record in taken)
+        made = sum(map(_passes_in_its_seconds, taken))
         passes = self.workshop.passes
         return share * passes.count * (sum(record.seconds for record in taken) / made if made else passes.seconds)
 
@@ -72,6 +72,13 @@ class TimeLeft:
 
     def _records(self, stage: str) -> list[Record]:
         return [record for record in self.workshop.records if record.stage == stage]
+
+
+def _passes_in_its_seconds(record: Record) -> float:
+    """The passes that the seconds of a distillation were taken by: after it was killed and went on, those of the run that finished it."""
+    phases = record.result.get("phases", {}).values()
+    steps, resumed = (sum(phase[name] for phase in phases) for name in ("steps", "resumed_at_step"))
+    return float(record.settings.get("epochs", 0)) * (1 - resumed / steps if steps else 1.0)
 
 
 def is_of_exits(record: Record) -> bool:

@@ -1,11 +1,15 @@
 """How long candidates learn, by hand."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from hf_albert_plus.records.record import Record
 from hf_albert_plus.search.paces import texts_of_a_pass
 from hf_albert_plus.search.passes import Passes, fit_passes, seconds_of_a_pass, with_exits
 from hf_albert_plus.search.settings import Budget, CompressSettings
 from hf_albert_plus.search.stage import _budget
+from hf_albert_plus.search.time_left import TimeLeft
 from hf_albert_plus.tasks.glue import get_task
 
 # A pass takes 10,000 rows x 2 ms x 3 = 60 s.
@@ -42,6 +46,18 @@ def test_a_search_goes_on_with_the_passes_that_it_began_with(tmp_path, capsys):
 def test_all_passes_that_have_room_are_nothing_to_speak_of(tmp_path, capsys):
     fit_passes(4.0, **PACE, budget_s=3600.0, home=tmp_path)
     assert capsys.readouterr().err == ""
+
+
+def test_a_candidate_that_was_killed_is_no_faster():
+    """One pass took 60 s. Three more were killed after two: 60 s are those of the last one. So four take 240 s."""
+
+    def learned(epochs, *, seconds, steps, resumed):
+        phases = {"task": {"steps": steps, "resumed_at_step": resumed}}
+        return Record("distill", {"epochs": epochs}, {}, {"phases": phases}, {}, {}, "", "", seconds)
+
+    records = [learned(1.0, seconds=60.0, steps=100, resumed=0), learned(3.0, seconds=60.0, steps=300, resumed=200)]
+    shop = SimpleNamespace(records=records, passes=Passes(4.0, 4.0), spent_s=120.0)
+    assert TimeLeft(shop, 1e3).learning_s(1.0) == pytest.approx(240.0)
 
 
 @pytest.mark.parametrize(

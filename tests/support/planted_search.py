@@ -66,7 +66,7 @@ class PlantedShop:
 
     def made(self, stage, directory, seconds=MADE, **settings):
         finished = "2026-01-01T00:00:00+00:00"
-        record = self.done.setdefault(directory, SimpleNamespace(stage=stage, settings=settings, seconds=seconds, finished=finished))  # fmt: skip
+        record = self.done.setdefault(directory, SimpleNamespace(stage=stage, settings=settings, result={}, seconds=seconds, finished=finished))  # fmt: skip
         if not any(each is record for each in self.records):
             self.records.append(record)
         return directory
