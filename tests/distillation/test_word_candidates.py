@@ -5,11 +5,11 @@ from random import Random
 import numpy
 import pytest
 import torch
-from transformers import BertForMaskedLM, pipeline
+from transformers import AutoConfig, AutoModelForMaskedLM, BertForMaskedLM, pipeline
 
 from hf_albert_plus.distillation.augmentation import candidates as masked_words
 from hf_albert_plus.distillation.augmentation import candidates as word_vectors
-from hf_albert_plus.distillation.augmentation.candidates import NONE, MaskedLmCandidates, read_word_vectors
+from hf_albert_plus.distillation.augmentation.candidates import NONE, MaskedLmCandidates, head_at, read_word_vectors
 from hf_albert_plus.distillation.augmentation.stage import find_candidates
 from hf_albert_plus.distillation.augmentation.words import WholeWords, split_words
 from hf_albert_plus.errors import InvalidInput
@@ -118,6 +118,25 @@ def test_candidates_are_those_of_fill_mask(masked_lm, data_dir):
             assert {model.vocabulary.words[i] for i in found[place]} == set(likely[:5])
             asked += 1
     assert asked > 20
+
+
+@pytest.mark.parametrize("name", ["albert", "albert_plus", "bert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "roberta"])  # fmt: skip
+def test_the_head_of_every_architecture_reads_the_mask_alone(name):
+    """What it says there is what it says of the whole text at that place."""
+    torch.manual_seed(0)
+    fields = {**SMALL, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64} if name == "distilbert" else SMALL
+    config = AutoConfig.for_model(
+        name, **{**fields, "vocab_size": 90, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    )
+    model = randomise(AutoModelForMaskedLM.from_config(config))
+    ids_BS, places = torch.randint(3, 90, (3, 8)), [1, 4, 6]
+    with torch.no_grad():
+        whole_BSV = model(input_ids=ids_BS).logits
+        with head_at(model, places):
+            at_the_places_BSV = model(input_ids=ids_BS).logits
+        assert torch.equal(model(input_ids=ids_BS).logits, whole_BSV)
+    torch.testing.assert_close(at_the_places_BSV[:, 0], whole_BSV[range(3), places])
+    assert at_the_places_BSV.shape[1] == 1
 
 
 @pytest.mark.parametrize("size", [1, 7])

@@ -4,6 +4,7 @@ Word vectors come from a file in GloVe's format or from a model's input embeddin
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,12 +121,28 @@ class MaskedLmCandidates:
         rows = [torch.tensor(one.ids) for one in batch]
         ids_BS = pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.pad_token_id)
         mask_BS = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-        output = self.model(input_ids=ids_BS.to(self.device), attention_mask=mask_BS.to(self.device))
-        logits_BV = output.logits[range(len(batch)), [one.place for one in batch]].float().cpu()
+        with head_at(self.model, [one.place for one in batch]):
+            output = self.model(input_ids=ids_BS.to(self.device), attention_mask=mask_BS.to(self.device))
+        logits_BV = output.logits[:, 0].float().cpu()
         allowed_V = torch.zeros(logits_BV.shape[1], dtype=torch.bool)
         allowed_V[list(self.vocabulary.words)] = True
         itself = [self._spellings[self.vocabulary.words[one.piece].lower()] for one in batch]
         return highest(logits_BV.masked_fill(~allowed_V, -torch.inf), count=count, excluded=itself)
+
+
+@contextmanager
+def head_at(model: Any, places: list[int]) -> Iterator[None]:
+    """Lets the head of a masked language model read one place of each row alone: over a whole text it costs as much as a small encoder."""
+
+    def at_the_places(module: Any, inputs: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[range(len(places)), places].unsqueeze(1)
+        return output
+
+    hook = model.base_model.register_forward_hook(at_the_places)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 # Similarities computed at a time: 256 MB, however many words there are.
