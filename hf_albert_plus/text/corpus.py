@@ -5,6 +5,7 @@ A corpus that was built is opened here too, its examples and its tokenizer, and 
 
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 from ..checkpoints import open_tokenizer
 from ..errors import InvalidInput, first_line
 from ..records.files import write_json
+from ..records.progress import say
 from ..records.record import CHECKPOINTS, Record, parent
 from ..records.stage import run_stage
 from .corpus_parts import bar_of_parts, find_parts, sources
@@ -25,6 +27,8 @@ from .settings import CorpusSettings
 from .shards import SPLITS, ShardMaker, check_specials, features, separators_between, tokenizer_for_pretraining
 
 TOKENIZER = "tokenizer"
+# Examples of fewer sentences have an order that is told without reading (docs/results/pretraining.md).
+_SENTENCES = 6
 
 
 def build_corpus(
@@ -61,6 +65,7 @@ def build_corpus(
         )
         counts = _counts(maker, parts, workers=workers or _cores())
         _check(counts, settings)
+        _say_what_tells_orders(counts, settings)
         for split in SPLITS:
             _index(shards / split, features(maker.vocabulary))
             os.replace(shards / split, directory / split)
@@ -147,6 +152,17 @@ def _check(counts: Counter[str], settings: CorpusSettings) -> None:
             "--order next-sentence must have documents to choose from, parted by blank lines",
             got=f"{counts['documents']} documents",
             repair="use --order sentence-order, or more documents",
+        )
+
+
+def _say_what_tells_orders(counts: Counter[str], settings: CorpusSettings) -> None:
+    """Says where examples hold so few sentences that their order is told by where the segments end: a segment that ends inside of a sentence
+    was cut, and of two in their order that is seldom the first."""
+    mean = counts["tokens"] / max(1, counts["sentences"])
+    if settings.order == "sentence-order" and settings.max_length < _SENTENCES * mean:
+        say(
+            f"sentences have {mean:.0f} tokens in the mean, and examples {settings.max_length}: where segments end tells much of their order; "
+            f"with --max-length {math.ceil(_SENTENCES * mean)} or more it takes what they say"
         )
 
 

@@ -1,6 +1,7 @@
 """The corpus stage: documents against a brute-force reading, shards against a second run, labels against the text."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from hf_albert_plus.text.settings import CorpusSettings, TokenizerSettings
 from hf_albert_plus.text.tokenizers import train_tokenizer
 from tests.support.command_line import invoke
 from tests.support.corpora import as_text, make_text
+from tests.support.documents import ROOT
 from tests.support.processes import running
 
 
@@ -52,6 +54,27 @@ def test_every_document_is_read_once_however_the_file_is_cut(tmp_path, part_byte
 @pytest.mark.parametrize("part_bytes", [57, 640, 5000])
 def test_parts_of_a_longer_text(text_file, part_bytes):
     assert read(find_parts([str(text_file)], part_bytes=part_bytes)) == make_text(count=120)
+
+
+@pytest.mark.parametrize(("max_length", "told"), [(16, True), (128, False)])
+def test_examples_of_few_sentences_are_said_to_tell_their_order(
+    text_file, tokenizer_dir, tmp_path, capsys, max_length, told
+):
+    settings = CorpusSettings(max_length=max_length, held_out=0.5)
+    build_corpus([str(text_file)], tokenizer=str(tokenizer_dir), output=tmp_path / "corpus", settings=settings)
+    assert ("where segments end tells much of their order" in capsys.readouterr().err) == told
+    found = subprocess.run(
+        [sys.executable, ROOT / "examples" / "order_cue.py", tmp_path / "corpus"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    share, examples = re.fullmatch(r"(0\.\d+|1\.000) of (\d+) examples\n", found.stdout).groups()
+    # Sentences that all fit are whole: what is longer, and chance, is all there is to see.
+    assert (float(share) > 0.75) == told
+    assert int(examples) == sum(
+        label >= 0 for label in load_from_disk(tmp_path / "corpus")["validation"]["sentence_order_label"]
+    )
 
 
 @pytest.mark.parametrize("part_bytes", [7, 100, 10_000])
