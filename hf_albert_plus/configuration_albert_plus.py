@@ -196,7 +196,7 @@ class AlbertPlusConfig(PreTrainedConfig):
     exit_size: int = 128
     exit_criterion: str = "entropy"
     exit_threshold: float | int | None = None
-    exit_tolerance: float = 0.1
+    exit_tolerance: float | int = 0.1
     letter_trigrams: bool = False
     twin_pooling: str = "weighted_average"
     twin_crossing: str = "cosine"
