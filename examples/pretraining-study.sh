@@ -130,22 +130,22 @@ all-256 sharing sentence-order all all 256 64 adamw $adamw -"
 # A sample of the text is enough for few pieces, and learning from all of it takes minutes.
 make vocab tokenizer train "${texts[@]}" --vocab-size "${VOCABULARY-8000}" --sample 10000000
 export OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1
-build=(corpus build --tokenizer vocab --max-length "$LENGTH") held=${HELD_OUT-0.01}
+build=(corpus build --tokenizer vocab --max-length "$LENGTH" --held-out "${HELD_OUT-0.01}")
 builders=()
-corpus() { # PARTS NAME HELD_OUT options...: begins to build a corpus
+corpus() { # PARTS NAME options...: begins to build a corpus
     if is_asked "$1"; then
-        make "corpus-$2" "${build[@]}" --held-out "$3" "${@:4}" > "logs/corpus-$2" 2>&1 &
+        make "corpus-$2" "${build[@]}" "${@:3}" > "logs/corpus-$2" 2>&1 &
         builders+=($!)
     fi
 }
-corpus order,batches,dropout,sharing sentence-order "$held" "${texts[@]}" --order sentence-order
-corpus order,formats next-sentence "$held" "${texts[@]}" --order next-sentence
-corpus order none "$held" "${texts[@]}" --order none
-corpus formats sentence-pair "$held" "${texts[@]}" --format sentence-pair --order next-sentence
-corpus formats full-sentences "$held" "${texts[@]}" --format full-sentences
-corpus formats doc-sentences "$held" "${texts[@]}" --format doc-sentences
+corpus order,batches,dropout,sharing sentence-order "${texts[@]}" --order sentence-order
+corpus order,formats next-sentence "${texts[@]}" --order next-sentence
+corpus order none "${texts[@]}" --order none
+corpus formats sentence-pair "${texts[@]}" --format sentence-pair --order next-sentence
+corpus formats full-sentences "${texts[@]}" --format full-sentences
+corpus formats doc-sentences "${texts[@]}" --format doc-sentences
 # Masks that stay the same differ from new ones when a row comes again: little text, many times.
-corpus masks few 0.2 "${few[@]}" --order sentence-order
+corpus masks few "${few[@]}" --order sentence-order --held-out 0.2
 for builder in "${builders[@]}"; do wait "$builder"; done
 
 failed=0

@@ -144,6 +144,11 @@ class Task:
         return self.kind == "number"
 
     @property
+    def has_own_unit(self) -> bool:
+        """Whether its labels are numbers in a unit of their own; a benchmark's stay as its papers have them."""
+        return self.is_regression and not self.benchmark
+
+    @property
     def has_several_labels(self) -> bool:
         """Whether any number of labels may hold of a row."""
         return self.kind == "labels"

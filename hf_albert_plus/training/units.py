@@ -29,7 +29,7 @@ class Units:
     def of(cls, labels: Any, task: Task, classifier: Any) -> "Units | None":
         """The units of a task's training rows; None where there are none to take over: a benchmark's task, one of labels, a single
         number, or a classifier without a linear last layer."""
-        if not task.is_regression or task.benchmark:
+        if not task.has_own_unit:
             return None
         if last_layers(classifier) is None:
             say(f"{type(classifier).__name__} ends in no linear layer: its numbers are learned in their own unit")

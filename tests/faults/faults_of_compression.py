@@ -97,7 +97,7 @@ COMPRESSION: tuple[Fault, ...] = (
     Fault(
         "tolerance-of-another-unit",
         "Numbers of one's own are the same within PABEE's 0.1, whatever their unit.",
-        "tolerance_for(logits_JBC[-1]) if task.is_regression and not task.benchmark else TOLERANCE",
+        "tolerance_for(logits_JBC[-1]) if task.has_own_unit else TOLERANCE",
         "TOLERANCE",
         ("test_numbers_leave_alike_in_any_unit",),
     ),

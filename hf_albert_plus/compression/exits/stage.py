@@ -122,7 +122,7 @@ def calibrate_exits(
         logits_JBC, labels, length = asked.of(classifier, model, data=data, task=task, settings=settings)
         layers = [*config.exit_layers, config.num_hidden_layers]
         prices = prices_of_exits(config, length=length, flat=settings.exit_cost)
-        tolerance = tolerance_for(logits_JBC[-1]) if task.is_regression and not task.benchmark else TOLERANCE
+        tolerance = tolerance_for(logits_JBC[-1]) if task.has_own_unit else TOLERANCE
         rule = SearchRule(
             layers,
             settings.criterion,
