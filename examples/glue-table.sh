@@ -11,7 +11,8 @@
 # the task. TASKS names some of the tasks (as many processes as cores, each with its own, once starts/ and general/ are there). SEEDS are those of the small tasks;
 # LARGE tasks have the first. ROWS names some of what stands beside the teacher and the small encoder: plain, shared, relaxed, searches, bits, exits. Searches
 # start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are those that the teacher is measured in, and
-# the students in those of them that are exports; ROUNDS is how often each way of batching is timed. STEPS names some of: make, measure.
+# the students in those of them that are exports; ROUNDS is how often each way of batching is timed. STEPS names some of: make, measure. FIRST is a task of pairs
+# that the small encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,6 +48,15 @@ step() { # MADE COMMAND…
     printf '%s\t%s\t%s\n' "$(date -u +%FT%TZ)" "$((SECONDS - begun))" "$made" >> times.tsv
 }
 
+# What the small encoder of a task starts from. MRPC asks what QQP asks, and keeps its head.
+start_of() { # TASK
+    case ${FIRST-}:$1 in
+    qqp:mrpc) echo starts/small-qqp ;;
+    ?*:mrpc | ?*:stsb) echo "starts/encoder-$FIRST" ;;
+    *) echo starts/small ;;
+    esac
+}
+
 make() { # MADE VERB WORDS…
     local made=$1
     shift
@@ -72,6 +82,10 @@ plain() { # MADE SEED
 
 if wants make; then
     make starts/small convert "$small"
+    if [ -n "${FIRST-}" ]; then
+        make "starts/small-$FIRST" finetune --model starts/small --data "$glue" --task "$FIRST" --epochs 1 --seed "$first"
+        make "starts/encoder-$FIRST" convert "starts/small-$FIRST" --to encoder
+    fi
     # One block for three layers; one for six, with differences of rank 16.
     if has shared; then
         make starts/shared convert starts/small --set num_hidden_layers=3 --set attention_sharing=all --set ffn_sharing=all --initialise first
@@ -95,7 +109,7 @@ if wants make; then
             teacher=trained/teacher-$task-$seed taught=trained/small-$task-$seed
             make "$teacher" finetune --model "$encoder" --pooling mean "${on[@]}" --epochs "${passes[$task]}" --seed "$seed"
             if has plain; then step "plain/teacher-$task-$seed" plain "plain/teacher-$task-$seed" "$seed"; fi
-            make "$taught" distill --method kd --teacher "$teacher" --student starts/small "${on[@]}" --epochs $((2 * ${passes[$task]})) --learning-rate 5e-5 \
+            make "$taught" distill --method kd --teacher "$teacher" --student "$(start_of "$task")" "${on[@]}" --epochs $((2 * ${passes[$task]})) --learning-rate 5e-5 \
                 --seed "$seed"
             for student in "${students[@]}"; do
                 start=starts/$student

@@ -198,7 +198,7 @@ def load_classifier(
         raise InvalidInput(
             f"{option} must be a bare encoder, or a model that {_DOES[task.head]}",
             got=f"{architecture_of(saved)} in {source}",
-            repair="start from the encoder it was fine-tuned from",
+            repair=_without_head(source),
         )
     has_head = gives_labels(saved)
     head = task_head(saved) if task is None else task.head
@@ -206,7 +206,7 @@ def load_classifier(
         raise InvalidInput(
             f"{option} must be a bare encoder or a classifier with the {task.num_labels} labels of {task.name}",
             got=f"{source} with {saved.num_labels} labels",
-            repair="start from the encoder it was fine-tuned from",
+            repair=_without_head(source),
         )
     if task is not None and config is None:
         name_labels(saved, task)
@@ -240,6 +240,11 @@ def load_classifier(
             else "check that config and weights belong together",
         )
     return model
+
+
+def _without_head(source: str | Path) -> str:
+    """How another task starts from a model of this one."""
+    return f"start from the encoder it was fine-tuned from, or from its own: albert-plus convert {source} --to encoder --out encoder"
 
 
 def has_tokenizer(directory: Path) -> bool:

@@ -91,7 +91,10 @@ def convert(
         str | None, typer.Option(help="SOURCE's layer for every layer of the new model: 0,2,4,7,9,11.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="bert, albert or mobilebert: convert an ALBERT-plus model back.")
+        str | None,
+        typer.Option(
+            help="bert, albert or mobilebert: convert an ALBERT-plus model back; encoder: leave out the head, so that another task can start."
+        ),
     ] = None,
     as_json: o.JsonOut = False,
 ) -> None:

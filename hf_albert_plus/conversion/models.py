@@ -77,7 +77,7 @@ def from_albert_plus(model: PreTrainedModel, *, to: str) -> PreTrainedModel:
         InvalidInput: that architecture cannot compute it.
     """
     if to not in _BACK:
-        raise InvalidInput("--to must be a known architecture", got=repr(to), repair=suggest(to, list(_BACK)))
+        raise InvalidInput("--to must be a known architecture", got=repr(to), repair=suggest(to, [*_BACK, "encoder"]))
     ours: Any = model.config
     family = FAMILIES[to]
     head = head_of(type(model).__name__, option="the model")

@@ -19,6 +19,7 @@ from ..tasks.rows import load_tokenizer
 from ..tasks.splits import data_parent
 from ..tasks.task import Task
 from ..tasks.task_file import read_task, write_task
+from .encoder_alone import encoder_alone
 from .families import CONVERTIBLE
 from .initialise import initialise as start
 from .models import from_albert_plus, max_difference, to_albert_plus
@@ -79,7 +80,8 @@ def convert(
         overrides: config fields to set.
         initialise: how the source's layers become blocks: `average`, `first` or `svd`.
         layers: the source's layer for every layer of the new model.
-        to: `bert`, `albert` or `mobilebert`: convert an ALBERT-plus source back to that architecture.
+        to: `bert`, `albert` or `mobilebert`: convert an ALBERT-plus source back to that architecture; or `encoder`: a source of any
+            architecture without its head.
         data, task: whose training texts narrower embeddings should keep the most of.
     """
     starts_new = bool(variant or overrides or layers)
@@ -104,8 +106,10 @@ def convert(
         )
 
     def work(directory: Path) -> dict[str, Any]:
-        model = _open(source)
-        if starts_new:
+        model = encoder_alone(source) if to == "encoder" else _open(source)
+        if to == "encoder":
+            converted = Converted(model)
+        elif starts_new:
             ours: Any = to_albert_plus(model).config
             config, occurrences = derived_config(ours, variant=variant, overrides=overrides or {}), None
             if data is not None and task is not None:
@@ -126,7 +130,7 @@ def convert(
                 # It cuts texts by itself, at the positions that there were.
                 tokenizer.model_max_length = longest_input(converted.model.config)
             tokenizer.save_pretrained(directory)
-        carried = None if starts_new else read_task(source)
+        carried = None if starts_new or to == "encoder" else read_task(source)
         if carried is not None:
             write_task(directory, carried)
         return converted.describe()
@@ -156,7 +160,7 @@ def _keep(model: PreTrainedModel, *, to: str | None) -> Converted:
     is_ours = model.config.model_type == AlbertPlusConfig.model_type
     if is_ours and to is None:
         raise InvalidInput(
-            "SOURCE is an ALBERT-plus model already: it converts --to bert, albert or mobilebert, or starts a --variant",
+            "SOURCE is an ALBERT-plus model already: it converts --to bert, albert, mobilebert or encoder, or starts a --variant",
             got=model.name_or_path,
             repair="add one of these options",
         )

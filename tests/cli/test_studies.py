@@ -429,6 +429,22 @@ def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "starts"),
+    [("qqp", ["small-qqp", "small", "encoder-qqp"]), ("mnli", ["encoder-mnli", "small", "encoder-mnli"])],
+)
+def test_the_small_encoder_learns_another_task_of_pairs_first(glue_table, monkeypatch, first, starts):
+    run, _ = glue_table
+    for name, value in {"FIRST": first, "ROWS": "", "STEPS": "make", "SEEDS": "4"}.items():
+        monkeypatch.setenv(name, value)
+    calls = run()
+    assert [(verb, str(found["out"])) for verb, found in calls][:3] == [
+        ("convert", "starts/small"), ("finetune", f"starts/small-{first}"), ("convert", f"starts/encoder-{first}")
+    ]  # fmt: skip
+    assert [Path(found["student"]).name for verb, found in calls if verb == "distill"] == starts
+
+
+@pytest.mark.slow
 def test_the_table_of_glue_makes_nothing_twice_and_writes_how_long_it_took(glue_table):
     run, folder = glue_table
     calls = run()

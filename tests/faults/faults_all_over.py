@@ -192,4 +192,11 @@ ALL_OVER: tuple[Fault, ...] = (
         "",
         ("test_work_counts_while_its_files_are_what_was_written",),
     ),
+    Fault(
+        "encoder-with-exits",
+        "An encoder without its head keeps the exits of that head.",
+        '{"problem_type": None, "exit_layers": None, "exit_threshold": None}',
+        '{"problem_type": None}',
+        ("test_another_task_starts_from_it_with_a_new_head_that_reads_what_the_old_one_read",),
+    ),
 )
