@@ -15,6 +15,12 @@
 # that the small encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
+case ${FIRST-} in
+mrpc | stsb)
+    echo "FIRST must be neither mrpc nor stsb, got $FIRST: training pairs of each are validation pairs of the other; use FIRST=qqp" >&2
+    exit 2
+    ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 place() { if [ -e "$1" ]; then realpath "$1"; else echo "$1"; fi; }
 encoder=$(place "$2") small=$(place "$3") glue=$(place "$4")

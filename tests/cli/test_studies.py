@@ -444,6 +444,15 @@ def test_the_small_encoder_learns_another_task_of_pairs_first(glue_table, monkey
     assert [Path(found["student"]).name for verb, found in calls if verb == "distill"] == starts
 
 
+@pytest.mark.parametrize("first", ["mrpc", "stsb"])
+def test_no_task_comes_first_whose_training_pairs_are_validation_pairs_of_another(tmp_path, first):
+    words = [EXAMPLES / "glue-table.sh", tmp_path / "table", "org/base", "org/small", "nyu-mll/glue"]
+    ended = subprocess.run(words, env={**os.environ, "FIRST": first}, check=False, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("use FIRST=qqp\n")
+    assert not (tmp_path / "table").exists()
+
+
 @pytest.mark.slow
 def test_the_table_of_glue_makes_nothing_twice_and_writes_how_long_it_took(glue_table):
     run, folder = glue_table
