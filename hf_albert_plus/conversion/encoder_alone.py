@@ -2,15 +2,23 @@
 
 from typing import Any
 
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from ..checkpoints import open_as_trained
 from ..config_files import load_config
 from ..errors import InvalidInput
 from ..heads import is_bare_encoder
 
-# What a config says of a head, and what it says without one.
-_OF_A_HEAD = {"problem_type": None, "exit_layers": None, "exit_threshold": None}
+# What a config says of a head. Thresholds and tolerances are in the unit of its task.
+_OF_A_HEAD = (
+    "id2label",
+    "label2id",
+    "problem_type",
+    "exit_layers",
+    "exit_criterion",
+    "exit_threshold",
+    "exit_tolerance",
+)
 
 
 def encoder_alone(source: str) -> PreTrainedModel:
@@ -31,9 +39,8 @@ def encoder_alone(source: str) -> PreTrainedModel:
     model: Any = open_as_trained(source, option="SOURCE")
     encoder: PreTrainedModel = model.base_model
     config: Any = encoder.config
-    plain: Any = PreTrainedConfig()
-    config.id2label, config.label2id = plain.id2label, plain.label2id
-    for name, value in _OF_A_HEAD.items():
+    plain = type(config)()
+    for name in _OF_A_HEAD:
         if hasattr(config, name):
-            setattr(config, name, value)
+            setattr(config, name, getattr(plain, name))
     return encoder

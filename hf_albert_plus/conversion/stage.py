@@ -84,7 +84,7 @@ def convert(
             architecture without its head.
         data, task: whose training texts narrower embeddings should keep the most of.
     """
-    starts_new = bool(variant or overrides or layers)
+    starts_new, drops_head = bool(variant or overrides or layers), to == "encoder"
     if to is not None and starts_new:
         raise InvalidInput(
             "--to keeps the function and goes with neither --variant nor --set nor --layers",
@@ -106,8 +106,8 @@ def convert(
         )
 
     def work(directory: Path) -> dict[str, Any]:
-        model = encoder_alone(source) if to == "encoder" else _open(source)
-        if to == "encoder":
+        model = encoder_alone(source) if drops_head else _open(source)
+        if drops_head:
             converted = Converted(model)
         elif starts_new:
             ours: Any = to_albert_plus(model).config
@@ -130,7 +130,7 @@ def convert(
                 # It cuts texts by itself, at the positions that there were.
                 tokenizer.model_max_length = longest_input(converted.model.config)
             tokenizer.save_pretrained(directory)
-        carried = None if starts_new or to == "encoder" else read_task(source)
+        carried = None if starts_new or drops_head else read_task(source)
         if carried is not None:
             write_task(directory, carried)
         return converted.describe()

@@ -73,7 +73,8 @@ def _without_pooler(model):
 
 
 def test_another_task_starts_from_it_with_a_new_head_that_reads_what_the_old_one_read(tmp_path, tokenizer_dir):
-    config = small_config(vocab_size=2000, pooling="mean", exit_layers=[1], exit_threshold=0.3, num_labels=2)
+    config = small_config(vocab_size=2000, pooling="mean", exit_layers=[1], num_labels=2)
+    config.exit_criterion, config.exit_threshold, config.exit_tolerance = "patience", 1, 25.0
     source = _write(AlbertPlusForSequenceClassification(config), tmp_path / "source", tokenizer_dir)
     with pytest.raises(InvalidInput, match="classifier with the 1 labels of stsb") as refused:
         load_classifier(source, option="--model", task=get_task("stsb"))
@@ -82,6 +83,7 @@ def test_another_task_starts_from_it_with_a_new_head_that_reads_what_the_old_one
     invoke(*words)
     bare = load_config(tmp_path / "encoder", option="--model")
     assert (bare.pooling, bare.exit_layers, bare.exit_threshold) == ("mean", None, None)
+    assert (bare.exit_criterion, bare.exit_tolerance) == ("entropy", 0.1)
     started = load_classifier(tmp_path / "encoder", option="--model", task=get_task("stsb"))
     assert started.config.num_labels == 1
     assert started.config.problem_type == "regression"

@@ -195,8 +195,8 @@ ALL_OVER: tuple[Fault, ...] = (
     Fault(
         "encoder-with-exits",
         "An encoder without its head keeps the exits of that head.",
-        '{"problem_type": None, "exit_layers": None, "exit_threshold": None}',
-        '{"problem_type": None}',
+        '"problem_type", "exit_layers", "exit_criterion"',
+        '"problem_type", "exit_criterion"',
         ("test_another_task_starts_from_it_with_a_new_head_that_reads_what_the_old_one_read",),
     ),
 )
