@@ -13,6 +13,7 @@
 # start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are those that the teacher is measured in, and
 # the students in those of them that are exports; ROUNDS is how often each way of batching is timed. STEPS names some of: make, measure. FIRST is a task of pairs
 # that the small encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs.
+# UNLABELLED is a folder of more rows for the small encoder, which the teacher answers: TASK.txt, a sentence a line, or TASK.csv with the task's columns.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
 case ${FIRST-} in
@@ -24,6 +25,13 @@ esac
 here=$(cd "$(dirname "$0")" && pwd)
 place() { if [ -e "$1" ]; then realpath "$1"; else echo "$1"; fi; }
 encoder=$(place "$2") small=$(place "$3") glue=$(place "$4")
+if [ -n "${UNLABELLED-}" ]; then
+    if [ ! -d "$UNLABELLED" ]; then
+        echo "UNLABELLED must be a folder with TASK.txt or TASK.csv, got $UNLABELLED; put the file of each task into one" >&2
+        exit 2
+    fi
+    UNLABELLED=$(realpath "$UNLABELLED")
+fi
 texts=()
 for text in "${@:5}"; do texts+=("$(realpath "$text")"); done
 mkdir -p "$1"
@@ -61,6 +69,15 @@ start_of() { # TASK
     ?*:mrpc | ?*:stsb) echo "starts/encoder-$FIRST" ;;
     *) echo starts/small ;;
     esac
+}
+
+# What the teacher answers beside the rows of a task, as options of `distill`.
+unlabelled_of() { # TASK
+    local file
+    if [ -z "${UNLABELLED-}" ]; then return; fi
+    for file in "$UNLABELLED/$1".{txt,csv}; do
+        if [ -f "$file" ]; then printf '%s\n' --unlabelled "$file"; fi
+    done
 }
 
 make() { # MADE VERB WORDS…
@@ -115,8 +132,9 @@ if wants make; then
             teacher=trained/teacher-$task-$seed taught=trained/small-$task-$seed
             make "$teacher" finetune --model "$encoder" --pooling mean "${on[@]}" --epochs "${passes[$task]}" --seed "$seed"
             if has plain; then step "plain/teacher-$task-$seed" plain "plain/teacher-$task-$seed" "$seed"; fi
-            make "$taught" distill --method kd --teacher "$teacher" --student "$(start_of "$task")" "${on[@]}" --epochs $((2 * ${passes[$task]})) --learning-rate 5e-5 \
-                --seed "$seed"
+            mapfile -t more < <(unlabelled_of "$task")
+            make "$taught" distill --method kd --teacher "$teacher" --student "$(start_of "$task")" "${on[@]}" "${more[@]}" \
+                --epochs $((2 * ${passes[$task]})) --learning-rate 5e-5 --seed "$seed"
             for student in "${students[@]}"; do
                 start=starts/$student
                 if [ -d "general/$student" ]; then start=general/$student; fi

@@ -101,13 +101,39 @@ def test_the_small_encoder_learns_another_task_of_pairs_first(glue_table, monkey
     assert [Path(found["student"]).name for verb, found in calls if verb == "distill"] == starts
 
 
+@pytest.mark.slow
+def test_the_teacher_answers_more_rows_of_the_tasks_that_have_some(glue_table, monkeypatch):
+    run, folder = glue_table
+    more = folder.parent / "more"
+    more.mkdir()
+    for name in ("sst2.txt", "mrpc.csv", "cola.txt"):
+        (more / name).touch()
+    for name, value in {"UNLABELLED": "more", "ROWS": "shared", "STEPS": "make", "SEEDS": "4"}.items():
+        monkeypatch.setenv(name, value)
+    given = {(found["method"], found["task"]): found.get("unlabelled") for verb, found in run() if verb == "distill"}
+    assert given == {
+        ("kd", "mrpc"): str(more / "mrpc.csv"), ("kd", "sst2"): str(more / "sst2.txt"), ("kd", "stsb"): None,
+        ("kd-hidden", "mrpc"): None, ("kd-hidden", "sst2"): None, ("kd-hidden", "stsb"): None,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("first", ["mrpc", "stsb"])
 def test_no_task_comes_first_whose_training_pairs_are_validation_pairs_of_another(tmp_path, first):
-    words = [EXAMPLES / "glue-table.sh", tmp_path / "table", "org/base", "org/small", "nyu-mll/glue"]
-    ended = subprocess.run(words, env={**os.environ, "FIRST": first}, check=False, capture_output=True, text=True)
+    assert _refusal({"FIRST": first}, folder=tmp_path).endswith("use FIRST=qqp\n")
+
+
+def test_more_rows_are_in_a_folder(tmp_path):
+    assert "UNLABELLED must be a folder" in _refusal({"UNLABELLED": "nowhere"}, folder=tmp_path)
+
+
+def _refusal(variables, *, folder):
+    words = [EXAMPLES / "glue-table.sh", folder / "table", "org/base", "org/small", "nyu-mll/glue"]
+    ended = subprocess.run(
+        words, env={**os.environ, **variables}, cwd=folder, check=False, capture_output=True, text=True
+    )
     assert ended.returncode == 2
-    assert ended.stderr.endswith("use FIRST=qqp\n")
-    assert not (tmp_path / "table").exists()
+    assert not (folder / "table").exists()
+    return ended.stderr
 
 
 @pytest.mark.slow
