@@ -13,7 +13,8 @@
 # start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are those that the teacher is measured in, and
 # the students in those of them that are exports; ROUNDS is how often each way of batching is timed. STEPS names some of: make, measure. FIRST is a task of pairs
 # that the small encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs.
-# UNLABELLED is a folder of more rows for the small encoder, which the teacher answers: TASK.txt, a sentence a line, or TASK.csv with the task's columns.
+# UNLABELLED is a folder of more rows, TASK.txt, a sentence a line, or TASK.csv with the task's columns: the teacher answers them for the small encoder, and what
+# a search starts from answers them for its candidates.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
 case ${FIRST-} in
@@ -25,12 +26,19 @@ esac
 here=$(cd "$(dirname "$0")" && pwd)
 place() { if [ -e "$1" ]; then realpath "$1"; else echo "$1"; fi; }
 encoder=$(place "$2") small=$(place "$3") glue=$(place "$4")
+tasks=${TASKS-cola sst2 mrpc stsb qqp mnli wnli}
 if [ -n "${UNLABELLED-}" ]; then
     if [ ! -d "$UNLABELLED" ]; then
         echo "UNLABELLED must be a folder with TASK.txt or TASK.csv, got $UNLABELLED; put the file of each task into one" >&2
         exit 2
     fi
     UNLABELLED=$(realpath "$UNLABELLED")
+    for task in $tasks; do
+        if [ -f "$UNLABELLED/$task.txt" ] && [ -f "$UNLABELLED/$task.csv" ]; then
+            echo "UNLABELLED must have one file for a task, got $task.txt and $task.csv; remove one of them" >&2
+            exit 2
+        fi
+    done
 fi
 texts=()
 for text in "${@:5}"; do texts+=("$(realpath "$text")"); done
@@ -38,7 +46,6 @@ mkdir -p "$1"
 cd "$1"
 mkdir -p picks plain
 
-tasks=${TASKS-cola sst2 mrpc stsb qqp mnli wnli}
 read -r -a seeds <<< "${SEEDS-1 2 3}"
 read -r -a drops <<< "${DROPS-1 3 6}"
 read -r -a starts <<< "${FROM-teacher small}"
@@ -71,7 +78,7 @@ start_of() { # TASK
     esac
 }
 
-# What the teacher answers beside the rows of a task, as options of `distill`.
+# What is answered beside the rows of a task, as options of `distill` and `compress`.
 unlabelled_of() { # TASK
     local file
     if [ -z "${UNLABELLED-}" ]; then return; fi
@@ -88,7 +95,7 @@ make() { # MADE VERB WORDS…
 
 search() { # FROM NAME DROP: a search at a tolerance, whose pick is kept under a name of its own; a directory without a model where nothing holds
     local from=$1 kept=$2 drop=$3 found=searches/${1#trained/}
-    albert-plus compress "$from" "${on[@]}" --max-drop "$drop" --time-budget "${BUDGET-60m}" --seed "$first" --out "$found" || return
+    albert-plus compress "$from" "${on[@]}" "${more[@]}" --max-drop "$drop" --time-budget "${BUDGET-60m}" --seed "$first" --out "$found" || return
     # Ctrl-C ends a search with the best until then: the same command goes on.
     if grep -q '"ended": "it was stopped"' "$found/compress.json"; then return 130; fi
     rm -rf "$kept.partial"
@@ -128,11 +135,11 @@ if wants make; then
     fi
     for task in $tasks; do
         on=(--data "$glue" --task "$task")
+        mapfile -t more < <(unlabelled_of "$task")
         for seed in $(seeds_of "$task"); do
             teacher=trained/teacher-$task-$seed taught=trained/small-$task-$seed
             make "$teacher" finetune --model "$encoder" --pooling mean "${on[@]}" --epochs "${passes[$task]}" --seed "$seed"
             if has plain; then step "plain/teacher-$task-$seed" plain "plain/teacher-$task-$seed" "$seed"; fi
-            mapfile -t more < <(unlabelled_of "$task")
             make "$taught" distill --method kd --teacher "$teacher" --student "$(start_of "$task")" "${on[@]}" "${more[@]}" \
                 --epochs $((2 * ${passes[$task]})) --learning-rate 5e-5 --seed "$seed"
             for student in "${students[@]}"; do

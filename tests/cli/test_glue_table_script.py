@@ -108,10 +108,11 @@ def test_the_teacher_answers_more_rows_of_the_tasks_that_have_some(glue_table, m
     more.mkdir()
     for name in ("sst2.txt", "mrpc.csv", "cola.txt"):
         (more / name).touch()
-    for name, value in {"UNLABELLED": "more", "ROWS": "shared", "STEPS": "make", "SEEDS": "4"}.items():
+    for name, value in {"UNLABELLED": "more", "ROWS": "shared searches", "FROM": "small", "STEPS": "make", "SEEDS": "4"}.items():
         monkeypatch.setenv(name, value)
-    given = {(found["method"], found["task"]): found.get("unlabelled") for verb, found in run() if verb == "distill"}
+    given = {(found.get("method", verb), found["task"]): found.get("unlabelled") for verb, found in run() if verb in ("distill", "compress")}
     assert given == {
+        ("compress", "mrpc"): str(more / "mrpc.csv"), ("compress", "sst2"): str(more / "sst2.txt"), ("compress", "stsb"): None,
         ("kd", "mrpc"): str(more / "mrpc.csv"), ("kd", "sst2"): str(more / "sst2.txt"), ("kd", "stsb"): None,
         ("kd-hidden", "mrpc"): None, ("kd-hidden", "sst2"): None, ("kd-hidden", "stsb"): None,
     }  # fmt: skip
@@ -124,6 +125,12 @@ def test_no_task_comes_first_whose_training_pairs_are_validation_pairs_of_anothe
 
 def test_more_rows_are_in_a_folder(tmp_path):
     assert "UNLABELLED must be a folder" in _refusal({"UNLABELLED": "nowhere"}, folder=tmp_path)
+
+
+def test_a_task_has_one_file_of_more_rows(tmp_path):
+    for name in ("sst2.txt", "mrpc.txt", "mrpc.csv"):
+        (tmp_path / name).touch()
+    assert "one file for a task, got mrpc.txt and mrpc.csv" in _refusal({"UNLABELLED": "."}, folder=tmp_path)
 
 
 def _refusal(variables, *, folder):
