@@ -108,9 +108,19 @@ def test_the_teacher_answers_more_rows_of_the_tasks_that_have_some(glue_table, m
     more.mkdir()
     for name in ("sst2.txt", "mrpc.csv", "cola.txt"):
         (more / name).touch()
-    for name, value in {"UNLABELLED": "more", "ROWS": "shared searches", "FROM": "small", "STEPS": "make", "SEEDS": "4"}.items():
+    for name, value in {
+        "UNLABELLED": "more",
+        "ROWS": "shared searches",
+        "FROM": "small",
+        "STEPS": "make",
+        "SEEDS": "4",
+    }.items():
         monkeypatch.setenv(name, value)
-    given = {(found.get("method", verb), found["task"]): found.get("unlabelled") for verb, found in run() if verb in ("distill", "compress")}
+    given = {
+        (found.get("method", verb), found["task"]): found.get("unlabelled")
+        for verb, found in run()
+        if verb in ("distill", "compress")
+    }
     assert given == {
         ("compress", "mrpc"): str(more / "mrpc.csv"), ("compress", "sst2"): str(more / "sst2.txt"), ("compress", "stsb"): None,
         ("kd", "mrpc"): str(more / "mrpc.csv"), ("kd", "sst2"): str(more / "sst2.txt"), ("kd", "stsb"): None,
