@@ -26,6 +26,8 @@ _NONE, _BUT_FOR = "none, ", " but for "
 _RULE = re.compile(r"^\|[-:| ]+\|$")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#]*)[^)]*\)")
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+# A path of the machine that something was measured on, by itself or among the words of a command.
+_PATH = re.compile(r"(?<!\S)/\S+")
 # A file is written in MB, and a share as a percentage or as points.
 _UNITS = (1.0, 100.0, 1e-6)
 _MOST_DECIMALS = 4
@@ -159,7 +161,7 @@ def _condensed(document: Any) -> Any:
         return {name: _condensed(value) for name, value in document.items() if name not in _SINGLE}
     if isinstance(document, list):
         return [_condensed(each) for each in document]
-    return Path(document).name if isinstance(document, str) and document.startswith("/") else document
+    return _PATH.sub(lambda path: Path(path[0]).name, document) if isinstance(document, str) else document
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The tables that the study of GLUE prints of its documents: means over tasks, shares of the teacher's, and speedups."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def test_means_shares_and_speedups(glue_table, tables, capsys):
 def test_what_searches_found_is_one_row_whatever_runs_it(glue_table):
     found = [Row(f"small-3 {label}", "small-3", runtime, sizes={}, scores={}, timings={}, splits={}) for label, runtime in (("onnx int8", "onnx-int8"), ("onnx int8 with exits", "onnx-int8-exits"))]  # fmt: skip
     assert {glue_table.label_of(row) for row in found} == {"found from the small one for 3 points"}
+    assert glue_table.label_of(replace(found[0], name="small-4.5")) == "found from the small one for 4.5 points"
 
 
 def test_costs(glue_table, tables, capsys):

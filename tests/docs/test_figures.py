@@ -60,6 +60,17 @@ def test_a_row_elsewhere_says_what_the_page_says(results, figure, problems):
     assert len(list(figures.problems_elsewhere(readme))) == problems
 
 
+def test_of_a_path_of_the_machine_its_name_alone_is_kept(results, tmp_path):
+    words = {
+        "path": "/data/glue/mrpc",
+        "command": "eval models/a --data /data/glue --task mrpc",
+        "rate": "1,200 texts / s",
+    }
+    (tmp_path / "record.json").write_text(json.dumps(words))
+    kept = json.loads(figures.keep("paths", [tmp_path / "record.json"]).read_text())
+    assert kept["record"] == {**words, "path": "mrpc", "command": "eval models/a --data glue --task mrpc"}
+
+
 def test_documents_of_one_name_are_kept_beside_each_other(results, tmp_path):
     for folder, score in (("finals", 1), ("floor", 2)):
         (tmp_path / folder).mkdir()
