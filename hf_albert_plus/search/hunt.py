@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -19,16 +20,16 @@ from .clock import Clock
 from .descent import Descent, around, depths
 from .learning import Begun, Learning
 from .learning_again import FASTER, gained, misses, next_to_learn_again
-from .leaving_early import gain_on_teacher, is_worth_it, shape_leaves_early, teacher_leaves_early
+from .learning_on import kept_for_learning_on_s, learn_on
+from .leaving_early import gain_on_teacher, is_worth_it, leave_early, take_up_exits, teacher_leaves_early
 from .narrow_embeddings import embedding_that_fits
 from .paces import Paces
-from .pick import Measured, affords, is_small_enough, score_of, share_of_asked
+from .pick import affords, score_of, share_of_asked
 from .setbacks import SETBACKS
 from .shapes import Slimmed, can_share, shape_of_time
 from .study_log import StudyLog, TriedProposal
-from .taken_up import first_seen
 from .time_left import OutOfTime
-from .tried import TEACHER, TRIMMED, Tried, has_only_begun
+from .tried import TEACHER, TRIMMED, Tried
 from .workshop import RUNTIME
 
 # How a search ends that more time would take further.
@@ -76,13 +77,19 @@ class Hunt(Learning):
         say(f"search ended: {self.ended}")
 
     def _spend(self) -> None:
-        """Tries candidates as long as there is time; what is left then is for what has only begun."""
+        """Tries candidates as long as there is time; what is left then is for what was there before and what has only begun, and what was kept for one
+        shape that learns on."""
+        self.time = replace(self.time, kept_s=kept_for_learning_on_s(self))
+        last: list[Callable[[], object]] = [partial(learn_on, self)]
         try:
             self._try_all()
         except OutOfTime:
             self.ended = SPENT
+            last = [self._take_up_the_rest, self.measure_begun, *last]
+        self.time = replace(self.time, kept_s=0.0)
+        for step in last:
             with suppress(OutOfTime):
-                self.measure_begun()
+                step()
 
     def _try_all(self) -> None:
         self._export_teacher()
@@ -98,7 +105,7 @@ class Hunt(Learning):
             self._try_what_is_asked()
             self._learn_again(slowest_ms=math.inf)
         best_first = sorted(self.shapes(), key=lambda each: self.losses[each.name].rank)
-        self._leave_early((self.of_holding() if self.budget.seeks_speed else best_first)[:2])
+        leave_early(self, (self.of_holding() if self.budget.seeks_speed else best_first)[:2])
         self._follow_proposals()
 
     def keep(self, name: str, words: str, directory: Path, runtime: str, *, paces: Paces | None) -> Tried:
@@ -149,16 +156,23 @@ class Hunt(Learning):
             asked=self.budget.in_words(),
         )
 
+    def _take_up_the_rest(self) -> None:
+        """What earlier searches left in this folder that this one had no time to come to: it costs nothing of it."""
+        if not hasattr(self, "log"):
+            self._open_log()
+        taken_up = self.take_up([*self.log.of_others, *self.log.of_mine])
+        take_up_exits(self, [each for each in taken_up if self.holds(each.name)])
+
     def _descend(self) -> None:
         asked, whole = self._slowest_ms(), self.clock.ms
         # Exits may make a shape as fast as is asked that is not so by itself.
         useful = asked * (gain_on_teacher(self) if is_worth_it(self) else 1.0)
         descent = Descent(slowest=min(whole, asked / 0.6), fastest=_FASTEST * whole, useful=useful)
-        taken_up, missed = self.take_up(), misses(self)
+        taken_up, missed = self.take_up(self.log.of_others), misses(self)
         for measured in taken_up:
             if self.holds(measured.name) or measured in missed:
                 descent.tell(self.clock.ms_of(measured.speedup), holds=self.holds(measured.name))
-        self._take_up_exits([each for each in taken_up if self.holds(each.name)])
+        take_up_exits(self, [each for each in taken_up if self.holds(each.name)])
         if descent.held is None:
             # The first, mild cut is of all layers, where width was never seen to lose more. Depths are compared after it.
             self.depths = self.depths[:1]
@@ -169,17 +183,6 @@ class Hunt(Learning):
                 descent.tell(self.clock.ms_of(each.speedup), holds=False)
             self._go_down(descent)
 
-    def _take_up_exits(self, shapes: list[Measured]) -> None:
-        """Those that searches for other budgets taught, the fastest shapes first: what they took to learn costs nothing of this one's time."""
-        for each in sorted(shapes, key=lambda each: -each.speedup):
-            seen = first_seen(each.name, self.workshop, asked=self.log.asked)
-            if seen.exits:
-                # What they took is given back before a threshold asks how much time is left.
-                with self.without_cost(before=seen.at):
-                    self.workshop.learn_exits(self.workshop.taught[each.name][1], each.name)
-                with self.without_cost(before=seen.at):
-                    self._leave_early([each])
-
     def _go_down(self, descent: Descent) -> None:
         """Tries speed after speed until none is left that is worth it; what leads learns the rest of its passes then, if that waits."""
         while (ms := descent.next_ms) is not None and self._leaves_room_for_the_rest():
@@ -187,7 +190,7 @@ class Hunt(Learning):
             holds = name is not None and self.holds(name)
             descent.tell(ms, holds=holds)
             if holds:
-                self._leave_early([each for each in self.of_holding() if each.name == name])
+                leave_early(self, [each for each in self.of_holding() if each.name == name])
         waiting = self.waiting_leader()
         if waiting is not None:
             self.finish(waiting)
@@ -207,7 +210,7 @@ class Hunt(Learning):
             again, ms = shape.again(), self.begun[shape.name].ms
             name = self._try_shapes([again], ms=ms)
             if name is not None and self.holds(name):
-                self._leave_early([each for each in self.of_holding() if each.name == name])
+                leave_early(self, [each for each in self.of_holding() if each.name == name])
                 return ms
             if name is None or not gained(again, self):
                 return None
@@ -239,14 +242,6 @@ class Hunt(Learning):
         while self.budget.max_bytes is not None and ms > fastest and not self._shapes_of(ms, self.all_depths):
             ms *= _AIMED
         return ms
-
-    def _leave_early(self, shapes: list[Measured]) -> None:
-        """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from, and the file is small enough. Those
-        whose rest waits have none before it."""
-        if is_worth_it(self):
-            for measured in shapes:
-                if not has_only_begun(measured.name) and is_small_enough(measured, self.budget):
-                    shape_leaves_early(self, measured.name)
 
     def _try_speed(self, ms: float) -> str | None:
         """Compares shapes of several depths that are predicted to take `ms`, and finishes the best; its name, or None where there is none, or it
@@ -349,7 +344,7 @@ class Hunt(Learning):
             begun = self.begin(shape, ms=ms)
             if begun is not None:
                 self._finish_or_leave(begun, gain=median)
-                self._leave_early([each for each in self.of_holding() if each.name == shape.name])
+                leave_early(self, [each for each in self.of_holding() if each.name == shape.name])
             idle = 0 if self._is_better_than(before) else idle + 1
         self.ended = f"{_IDLE} proposals in a row improved nothing" if idle == _IDLE else "nothing new was proposed"
 

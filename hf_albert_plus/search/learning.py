@@ -1,7 +1,7 @@
 """Candidates that learn: a quarter of their passes, by which shapes of one speed are compared, then the rest, after which they are measured;
 the rest waits where a shape holds already. What cannot be made or exported is noted and left; the search goes on without it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,10 +63,11 @@ class Learning(Ledger):
             with self._or_left(name, words):
                 self._measure(name, words, self.workshop.teach(name, student), shape=None)
 
-    def take_up(self) -> list[Measured]:
-        """Shapes that a search for another budget taught in this folder: they cost no time of this one's."""
+    def take_up(self, shapes: Sequence[Slimmed]) -> list[Measured]:
+        """Shapes that an earlier search taught in this folder, and this one has not tried: they cost no time of it."""
         shop = self.workshop
-        for shape in self.log.of_others:
+        shapes = [shape for shape in shapes if not self._was_tried(shape) and shop.has_begun(shape.name)]
+        for shape in shapes:
             seen = first_seen(shape.name, shop, asked=self.log.asked)
             is_known = seen.taught or shape.name not in self.log.left
             if is_known and shape.base in (None, *shop.taught) and self.has_room_for(shape):
@@ -76,7 +77,7 @@ class Learning(Ledger):
                         # What leads may have been a base after its first passes, before it learned the rest.
                         shop.taught.setdefault(name_as_begun(shape.name), (shape, shop.begin(shape)))
                         (self._learn_all if seen.taught else self._measure_begun)(begun)
-        names = {name for shape in self.log.of_others for name in (shape.name, name_as_begun(shape.name))}
+        names = {name for shape in shapes for name in (shape.name, name_as_begun(shape.name))}
         return [each for each in self.finished if each.name in names]
 
     @contextmanager
@@ -142,12 +143,25 @@ class Learning(Ledger):
         """Candidates of what has learned for its first passes alone, where that is within the budget and faster than all that is finished:
         the time has ended before they could learn the rest. The fastest first, until one holds."""
         for begun in sorted(self.begun.values(), key=lambda each: each.ms):
-            if {begun.shape.name, name_as_begun(begun.shape.name)} & self.names() or not self._is_of_use(begun):
+            if self._was_tried(begun.shape) or not self._is_of_use(begun):
                 continue
             self.time.afford(self.time.measuring_s())
             tried = self._measure_begun(begun)
             if tried is not None and tried.measured is not None and self.keeps_within(tried.measured):
                 return
+
+    def learn_on(self, shape: Slimmed, *, source: Path, name: str, passes: float) -> Tried | None:
+        """The candidate that a shape is after so many passes more; None where it cannot be made.
+
+        Args:
+            source: what it is after those that it learned before.
+            name: of the candidate.
+        """
+        words = f"{shape.in_words()}, {passes:g} passes more"
+        with self._or_left(name, words):
+            learned = self.workshop.learn_on(shape, source=source, name=name, passes=passes)
+            return self._measure(name, words, learned, shape=shape)
+        return None
 
     def _measure_begun(self, begun: Begun) -> Tried | None:
         """The candidate that a shape is after its first passes; None where it cannot be made."""
@@ -212,6 +226,9 @@ class Learning(Ledger):
         if shape is not None and shape.rank is None:
             self.clock.learn(shape, paces)
         return self.keep(name, words, model, RUNTIME, paces=paces)
+
+    def _was_tried(self, shape: Slimmed) -> bool:
+        return bool({shape.name, name_as_begun(shape.name)} & self.names())
 
     def _is_of_use(self, begun: Begun) -> bool:
         best, lost = self.best(), self.judge.loss(begun.answers)

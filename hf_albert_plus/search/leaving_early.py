@@ -1,5 +1,6 @@
 """Candidates whose texts leave early: exits on what has learned, at thresholds that lose little."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -10,10 +11,13 @@ from hf_albert_plus.eval.targets import Target
 from ..compression.exits.exit_answers import AnswersOfExits
 from ..records.progress import say
 from .descent import LEAST_DROP, exit_drops
+from .learning import Learning
 from .ledger import Ledger
+from .pick import Measured, is_small_enough
 from .setbacks import SETBACKS
-from .tried import TEACHER, Tried
-from .workshop import WITH_EXITS, Threshold
+from .taken_up import first_seen
+from .tried import TEACHER, Tried, has_only_begun
+from .workshop import LEAVES_EARLY, WITH_EXITS, Threshold
 
 # How much faster than without exits the teacher must be with them, so that they are worth trying on its shapes.
 _WORTH_IT = 1.1
@@ -23,7 +27,7 @@ _DOUBLINGS = 2
 
 def teacher_leaves_early(ledger: Ledger) -> None:
     """What the teacher is with exits, which says what they are worth on its shapes; nothing where there is no time for them."""
-    if ledger.time.exits_s() > ledger.time.left_s:
+    if not ledger.workshop.has_exits(TEACHER) and ledger.time.exits_s() > ledger.time.left_s:
         say("  exits are not tried: there is no time for them")
         return
     _try(ledger, TEACHER, words="all layers", model=ledger.workshop.whole, left=ledger.budget.max_drop)
@@ -41,6 +45,27 @@ def gain_on_teacher(ledger: Ledger) -> float:
     if ledger.budget.seeks_speed:
         wanted = [name for name in wanted if ledger.holds(name)]
     return max((speeds[name] / speeds[TEACHER] for name in wanted), default=1.0)
+
+
+def leave_early(ledger: Ledger, shapes: Sequence[Measured]) -> None:
+    """Exits on shapes that have learned, where they are worth it on the teacher that these are cut from, and the file is small enough. Those
+    whose rest waits have none before it."""
+    if is_worth_it(ledger):
+        for measured in shapes:
+            if not has_only_begun(measured.name) and is_small_enough(measured, ledger.budget):
+                shape_leaves_early(ledger, measured.name)
+
+
+def take_up_exits(learning: Learning, shapes: Sequence[Measured]) -> None:
+    """Those that searches for other budgets taught, the fastest shapes first: what they took to learn costs nothing of this one's time."""
+    for each in sorted(shapes, key=lambda each: -each.speedup):
+        seen = first_seen(each.name, learning.workshop, asked=learning.log.asked)
+        if seen.exits:
+            # What they took is given back before a threshold asks how much time is left.
+            with learning.without_cost(before=seen.at):
+                learning.workshop.learn_exits(learning.workshop.taught[each.name][1], each.name)
+            with learning.without_cost(before=seen.at):
+                leave_early(learning, [each])
 
 
 def shape_leaves_early(ledger: Ledger, name: str) -> None:
@@ -101,17 +126,18 @@ def _leave(
 ) -> Tried | None:
     """A candidate by one threshold, which is that of `found` where two allowances give the same; None where it cannot be exported, as no exit
     is ever taken."""
-    ledger.time.afford(ledger.time.calibrating_s() + ledger.time.measuring_s())
     # What an error may lose at least is a part of the budget, which another search in the same folder has another of.
     ending = "" if max_drop == LEAST_DROP and not ledger.task.is_scored_by_error else f"-{max_drop:g}"
     shop, folder, scorer = ledger.workshop, exits.parent, logits_scorer_for(ledger.task, model)
+    if not shop.leaves_early(name, ending):
+        ledger.time.afford(ledger.time.calibrating_s() + ledger.time.measuring_s())
     try:
         calibrated, threshold = shop.calibrate(
             exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer, answered=answered
         )
         if threshold in found:
             return found[threshold]
-        exported = shop.export(calibrated, folder / f"leaves-early{ending}", to=WITH_EXITS)
+        exported = shop.export(calibrated, folder / f"{LEAVES_EARLY}{ending}", to=WITH_EXITS)
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return None

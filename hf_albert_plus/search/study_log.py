@@ -43,7 +43,7 @@ class StudyLog:
 
     Attributes:
         earlier: what was proposed before, for this budget.
-        of_others: shapes that searches for other budgets tried, in their order.
+        of_others, of_mine: shapes that searches for other budgets tried, and those that one for this budget did, in their order.
         left: the names of those that were not gone on with, as far as these knew; one that went on with more time may have.
     """
 
@@ -63,6 +63,7 @@ class StudyLog:
         self.proposed: Any = None
         self.earlier: list[TriedProposal] = []
         self.of_others: list[Slimmed] = []
+        self.of_mine: list[Slimmed] = []
         self.left: set[str] = set()
         self._fail_waiting()
         for trial in self.study.get_trials(deepcopy=False):
@@ -88,11 +89,11 @@ class StudyLog:
         is_proposal = is_mine and ("proposed" in said or ("why" in said and "name" not in said))
         if not trial.state.is_finished() and not is_proposal:
             self.study.tell(trial.number, state=states.FAIL)
-        elif trial.state in (states.COMPLETE, states.PRUNED) and not is_mine and "slimmed" in said:
-            self.of_others.append(Slimmed(**said["slimmed"]))
+        if trial.state in (states.COMPLETE, states.PRUNED) and "slimmed" in said:
+            (self.of_mine if is_mine else self.of_others).append(Slimmed(**said["slimmed"]))
             if trial.state == states.PRUNED:
                 self.left.add(said["name"])
-        elif is_proposal:
+        if is_proposal:
             shape = Slimmed(**said["proposed"]) if "proposed" in said else None
             self.earlier.append(TriedProposal(shape, trial.params["ms"]))
             if shape is not None and not trial.state.is_finished():

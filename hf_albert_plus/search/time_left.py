@@ -1,6 +1,7 @@
 """The time of a search: what its stages took so far, and whether a step more has room in what is left."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from ..records.record import Record
@@ -20,14 +21,16 @@ class TimeLeft:
 
     Attributes:
         budget_s: seconds that it may take.
+        kept_s: of them, those that are kept for what comes last.
     """
 
     workshop: Workshop
     budget_s: float
+    kept_s: float = 0.0
 
     @property
     def left_s(self) -> float:
-        return self.budget_s - self.workshop.spent_s
+        return self.budget_s - self.kept_s - self.workshop.spent_s
 
     def afford(self, seconds: float) -> None:
         """Ends the search where a step would take longer than what is left.
@@ -45,6 +48,11 @@ class TimeLeft:
         made = sum(map(_passes_in_its_seconds, taken))
         passes = self.workshop.passes
         return share * passes.count * (sum(record.seconds for record in taken) / made if made else passes.seconds)
+
+    def pass_s(self, learned: Path) -> float:
+        """What a pass took of what a candidate learned."""
+        record = self.workshop.record_of(learned)
+        return record.seconds / _passes_in_its_seconds(record)
 
     def beginning_s(self) -> float:
         """What it takes to cut a candidate, its first passes, and the scores that they are judged by."""

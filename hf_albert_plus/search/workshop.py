@@ -26,7 +26,7 @@ from ..conversion.stage import convert
 from ..distillation.settings import DEFAULT, DistilSettings, PhaseTraining, StudentSettings
 from ..distillation.stage import check_distillation, distill
 from ..records.files import read_kept, write_json
-from ..records.record import Record
+from ..records.record import Record, read_record
 from ..tasks.task import Task
 from .ctrl_c import CtrlC
 from .divergence import measure_divergence
@@ -40,7 +40,8 @@ from .side_by_side import run_side_by_side
 from .tried import TEACHER
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
-_TAUGHT, _EXITS = "taught", "exits"
+LEAVES_EARLY = "leaves-early"
+_BEGUN, _TAUGHT, _EXITS = "begun", "taught", "exits"
 _RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
 FIRST_SHARE = 0.25
@@ -192,14 +193,18 @@ class Workshop:
 
     def begin(self, shape: Slimmed) -> Path:
         """A candidate after its first quarter, by which it is compared with others."""
-        return self._learn(self.start(shape), self.out / shape.name / "begun", share=FIRST_SHARE)
+        return self._learn(self.start(shape), self.out / shape.name / _BEGUN, epochs=FIRST_SHARE * self.passes.count)
 
     def finish(self, shape: Slimmed) -> Path:
         """A candidate that learned all that it is given."""
-        begun = self.out / shape.name / "begun"
-        taught = self._learn(begun, self.out / shape.name / _TAUGHT, share=1 - FIRST_SHARE)
+        begun = self.out / shape.name / _BEGUN
+        taught = self._learn(begun, self.out / shape.name / _TAUGHT, epochs=(1 - FIRST_SHARE) * self.passes.count)
         self.taught[shape.name] = (shape, taught)
         return taught
+
+    def has_begun(self, name: str) -> bool:
+        """Whether a shape learned its first passes, in whichever run."""
+        return (self.out / name / _BEGUN).is_dir()
 
     def was_taught(self, name: str) -> bool:
         """Whether a shape learned all that it is given, in whichever run."""
@@ -209,27 +214,44 @@ class Workshop:
         """Whether a candidate was given exits, in whichever run."""
         return (self.out / name / _EXITS).is_dir()
 
+    def leaves_early(self, name: str, ending: str) -> bool:
+        """Whether a candidate was exported with exits at the threshold of an ending, in whichever run."""
+        return (self.out / name / f"{LEAVES_EARLY}{ending}").is_dir()
+
+    def last_learned(self, name: str) -> Path:
+        """What a shape is after all that it learned until now."""
+        return self.out / name / (_TAUGHT if self.was_taught(name) else _BEGUN)
+
+    def learn_on(self, shape: Slimmed, *, source: Path, name: str, passes: float) -> Path:
+        """A shape that learns more than the others: the candidate of a name."""
+        taught = self._learn(source, self.out / name / _TAUGHT, epochs=passes)
+        self.taught[name] = (shape, taught)
+        return taught
+
+    def record_of(self, made: Path) -> Record:
+        return read_record(made)
+
     def check_student(self, student: str) -> None:
         """
         Raises:
             InvalidInput: a student that cannot learn this task from this teacher.
         """
-        check_distillation(method=self._method(student, share=1), **self._distillation())
+        check_distillation(method=self._method(student, epochs=self.passes.count), **self._distillation())
 
     def teach(self, name: str, student: str) -> Path:
         """A student that was given, after all passes."""
-        taught = self._learn(Path(student), self.out / name / _TAUGHT, share=1)
+        taught = self._learn(Path(student), self.out / name / _TAUGHT, epochs=self.passes.count)
         self.students[name] = taught
         return taught
 
-    def _learn(self, student: Path, output: Path, *, share: float) -> Path:
-        return self._distil(self._method(str(student), share=share), output)
+    def _learn(self, student: Path, output: Path, *, epochs: float) -> Path:
+        return self._distil(self._method(str(student), epochs=epochs), output)
 
-    def _method(self, student: str, *, share: float) -> DistilSettings:
+    def _method(self, student: str, *, epochs: float) -> DistilSettings:
         return DistilSettings(
             method=DEFAULT,
             student=StudentSettings(student=student, overrides=_WITHOUT_DROPOUT),
-            epochs=share * self.passes.count,
+            epochs=epochs,
             learning_rate=self.settings.learning_rate or _RATE * min(1.0, _WIDTH / self.width),
             unlabelled=self.unlabelled,
         )

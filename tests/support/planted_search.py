@@ -1,6 +1,8 @@
 """A workshop of searches whose candidates have planted losses, speeds and times: nothing is trained."""
 
+import itertools
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +32,16 @@ CONFIG = SimpleNamespace(
 )  # fmt: skip
 
 
+class PlantedTime:
+    """Every look at the clock is a second later than the last."""
+
+    looks = itertools.count()
+
+    @classmethod
+    def now(cls, zone=timezone.utc):
+        return datetime(2026, 1, 1, tzinfo=zone) + timedelta(seconds=next(cls.looks))
+
+
 def relative_time(shape):
     return 0.02 + 0.98 * shape.width * shape.layers / LAYERS
 
@@ -51,13 +63,19 @@ class PlantedShop:
     first: float = 0.4  # points that a shape loses more after its first passes
     trims: bool = False  # the file has no room for all pieces of the vocabulary
     again: float = 0.0  # points that it loses less after each further round
+    longer: float = 0.0  # points that it loses less when it has learned on
+    whole_passes: float = 4.0  # that the task takes; a candidate learns four
     done: dict = field(default_factory=dict)  # what was made, in whichever run: directory -> record
 
     def __post_init__(self):
         self.teacher = self.whole = self.guide = self.out / "teacher-model"
         if self.trims:
             self.guide = self.out / "trimmed-model"
-        self.task, self.passes, self.ctrl_c = get_task("sst2"), Passes(4.0, 4.0, seconds=TRAINED / 4), CtrlC()
+        self.task, self.passes, self.ctrl_c = (
+            get_task("sst2"),
+            Passes(4.0, self.whole_passes, seconds=TRAINED / 4),
+            CtrlC(),
+        )
         self.records, self.saved_s, self.taught, self.students = [], [], {}, {}
         self.shapes = dict.fromkeys(("teacher", "trimmed"), Slimmed(LAYERS, 1.0))
         self.rows = SimpleNamespace(data=self.out / "rows")
@@ -65,7 +83,7 @@ class PlantedShop:
     spent_s = property(lambda self: sum(each.seconds for each in self.records) - sum(self.saved_s))
 
     def made(self, stage, directory, seconds=MADE, **settings):
-        finished = "2026-01-01T00:00:00+00:00"
+        finished = PlantedTime.now().isoformat(timespec="seconds")
         record = self.done.setdefault(directory, SimpleNamespace(stage=stage, settings=settings, result={}, seconds=seconds, finished=finished))  # fmt: skip
         if not any(each is record for each in self.records):
             self.records.append(record)
@@ -89,6 +107,9 @@ class PlantedShop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
+    def has_begun(self, name):
+        return self.out / name / "begun" in self.done
+
     def was_taught(self, name):
         return self.out / name / "taught" in self.done
 
@@ -97,8 +118,24 @@ class PlantedShop:
         self.students[name] = self.made("distill", self.out / name / "taught", TRAINED, epochs=4.0)
         return self.students[name]
 
+    def last_learned(self, name):
+        return self.out / name / ("taught" if self.was_taught(name) else "begun")
+
+    def learn_on(self, shape, *, source, name, passes):
+        assert source in self.done
+        self.shapes[name] = shape
+        taught = self.made("distill", self.out / name / "taught", passes * TRAINED / 4, epochs=passes)
+        self.taught[name] = (shape, taught)
+        return taught
+
+    def record_of(self, directory):
+        return self.done[directory]
+
     def has_exits(self, name):
         return self.out / name / "exits" in self.done
+
+    def leaves_early(self, name, ending):
+        return self.out / name / f"leaves-early{ending}" in self.done
 
     def learn_exits(self, model, name):
         return self.made("distill", self.out / name / "exits", MADE, epochs=1.0, phases=["exits"])
@@ -123,6 +160,8 @@ class PlantedShop:
         folder = target.directory
         shape = self.shapes.get(folder.parent.name, Slimmed(LAYERS, 1.0))
         lost = self.points(shape) + (self.first if "begun" in folder.name else 0.0)
+        if "-longer" in folder.parent.name:
+            lost = max(0.0, lost - self.longer)
         if folder.name.startswith("leaves-early-"):
             lost += self.exits_lose * float(folder.name.removeprefix("leaves-early-"))
         right = ROWS - round(lost * ROWS / 100) - ROWS // 10
