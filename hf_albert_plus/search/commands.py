@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..records.record import RECORD, read_record
 from .time_left import is_of_exits
-from .tried import has_only_begun, name_of_shape
+from .tried import has_learned_on, has_only_begun, name_of_shape, shape_before
 from .workshop import Workshop
 
 # The directories of a candidate before it gets exits or is exported, in their order.
@@ -21,13 +21,22 @@ _OPTIONS = {
 def commands_of(name: str, shop: Workshop) -> str:
     """The commands that make a candidate, stage by stage, as its records have them."""
     base, exits, ending = name.partition("-exits")
+    before = _commands_before(base, shop) if has_learned_on(base) else []
     has_begun = has_only_begun(base)
     folder = shop.out / name_of_shape(base)
     stages = [*_STAGES, "exits", f"calibrated{ending}", f"leaves-early{ending}"] if exits else [*_STAGES, "model"]
     if has_begun:
         stages = [*_STAGES[:-1], "begun-model"]
     wanted = [name for name in stages if (folder / name / RECORD).is_file()]
-    return "\n".join(_command(folder / name, data=shop.rows.data) for name in wanted)
+    return "\n".join([*before, *(_command(folder / name, data=shop.rows.data) for name in wanted)])
+
+
+def _commands_before(longer: str, shop: Workshop) -> list[str]:
+    """Those that make what a candidate learned on from."""
+    folder = shop.out / shape_before(longer)
+    source = Path(read_record(shop.out / longer / _STAGES[-1]).parents["student"]["path"]).name
+    stages = _STAGES[: _STAGES.index(source) + 1]
+    return [_command(folder / name, data=shop.rows.data) for name in stages if (folder / name / RECORD).is_file()]
 
 
 def _command(directory: Path, *, data: Path) -> str:

@@ -14,10 +14,9 @@ from ..records.files import write_json, write_text
 from .commands import commands_of
 from .finalists import nearest
 from .hunt import SPENT, Hunt
-from .learning_on import kept_for_learning_on_s
 from .leaving_early import is_worth_it
 from .pick import CONFIDENCE, Pick, loss_text
-from .tried import TEACHER, Tried
+from .tried import TEACHER, Tried, has_learned_on
 
 PAGE = "compress.html"
 _COLUMNS = ["candidate", "score", "lost", "at most, with 90 %", "speedup", "ms alone", "MB", "why it was stopped"]
@@ -139,7 +138,11 @@ def notes(hunt: Hunt, pick: Pick) -> list[str]:
     ]
     passes = hunt.workshop.passes
     if passes.count < passes.whole:
-        kept = ", the last third of which was kept for one that learns on" if kept_for_learning_on_s(hunt) else ""
+        kept = (
+            ", the last third of which was kept for one that learns on"
+            if any(has_learned_on(each.name) for each in hunt.tried)
+            else ""
+        )
         said.append(
             f"Candidates learned {passes.count:g} of the {passes.whole:g} passes that the task takes, so that several had room in the time{kept}; in "
             "another --out a larger --time-budget gives them more."

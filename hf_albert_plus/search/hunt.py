@@ -79,14 +79,14 @@ class Hunt(Learning):
     def _spend(self) -> None:
         """Tries candidates as long as there is time; what is left then is for what was there before and what has only begun, and what was kept for one
         shape that learns on."""
-        self.time = replace(self.time, kept_s=kept_for_learning_on_s(self))
-        last: list[Callable[[], object]] = [partial(learn_on, self)]
+        self.time = replace(self.time, kept_s=partial(kept_for_learning_on_s, self))
+        last: list[Callable[[], object]] = [partial(learn_on, self), self._end]
         try:
             self._try_all()
         except OutOfTime:
             self.ended = SPENT
             last = [self._take_up_the_rest, self.measure_begun, *last]
-        self.time = replace(self.time, kept_s=0.0)
+        self.time = replace(self.time, kept_s=float)
         for step in last:
             with suppress(OutOfTime):
                 step()
@@ -156,11 +156,17 @@ class Hunt(Learning):
             asked=self.budget.in_words(),
         )
 
+    def _end(self) -> None:
+        """What leads learns the rest of its passes, if that still waits, and gets exits."""
+        self._finish_what_waits()
+        if self.budget.seeks_speed:
+            leave_early(self, self.of_holding()[:2])
+
     def _take_up_the_rest(self) -> None:
         """What earlier searches left in this folder that this one had no time to come to: it costs nothing of it."""
         if not hasattr(self, "log"):
             self._open_log()
-        taken_up = self.take_up([*self.log.of_others, *self.log.of_mine])
+        taken_up = self.take_up(self.log.of_all)
         take_up_exits(self, [each for each in taken_up if self.holds(each.name)])
 
     def _descend(self) -> None:
@@ -191,6 +197,9 @@ class Hunt(Learning):
             descent.tell(ms, holds=holds)
             if holds:
                 leave_early(self, [each for each in self.of_holding() if each.name == name])
+        self._finish_what_waits()
+
+    def _finish_what_waits(self) -> None:
         waiting = self.waiting_leader()
         if waiting is not None:
             self.finish(waiting)

@@ -64,9 +64,14 @@ class Learning(Ledger):
                 self._measure(name, words, self.workshop.teach(name, student), shape=None)
 
     def take_up(self, shapes: Sequence[Slimmed]) -> list[Measured]:
-        """Shapes that an earlier search taught in this folder, and this one has not tried: they cost no time of it."""
-        shop = self.workshop
-        shapes = [shape for shape in shapes if not self._was_tried(shape) and shop.has_begun(shape.name)]
+        """Shapes that an earlier search taught in this folder, and this one has not tried, or not taught: they cost no time of it."""
+        shop, finished = self.workshop, {each.name for each in self.finished}
+        shapes = [
+            shape
+            for shape in shapes
+            if shape.name not in finished
+            and (shop.was_taught(shape.name) or (shop.has_begun(shape.name) and not self._was_tried(shape)))
+        ]
         for shape in shapes:
             seen = first_seen(shape.name, shop, asked=self.log.asked)
             is_known = seen.taught or shape.name not in self.log.left

@@ -12,11 +12,13 @@ from typing import Any
 
 from ..records.files import read_kept, write_json
 from ..records.progress import say
-from .learning import Learning
+from .learning import Begun, Learning
 from .learning_again import FASTER
-from .leaving_early import gain_on_teacher, is_worth_it, leave_early
+from .leaving_early import gain_on_teacher, is_worth_it, leave_early, leave_early_again
+from .pick import Measured, affords
 from .shapes import Slimmed
 from .taken_up import first_seen
+from .tried import has_learned_on, name_as_longer, shape_before
 from .workshop import FIRST_SHARE
 
 _FILE = "learned-on.json"
@@ -29,10 +31,14 @@ _LEARNS = 0.95
 
 
 def kept_for_learning_on_s(learning: Learning) -> float:
-    """Seconds of a search that are kept for a shape that learns on: none where candidates learn as much as the task takes, or speed is not sought."""
+    """Seconds of a search that are kept for a shape that learns on: none where no shape may, until then."""
+    return _SHARE * learning.time_budget_s if _is_cut_short(learning) and _unripe(learning) else 0.0
+
+
+def _is_cut_short(learning: Learning) -> bool:
+    """Whether speed is sought by candidates that learn less than the task takes."""
     passes = learning.workshop.passes
-    is_cut_short = passes.whole >= _WORTH_KEEPING * passes.count
-    return _SHARE * learning.time_budget_s if learning.budget.seeks_speed and is_cut_short else 0.0
+    return learning.budget.seeks_speed and passes.whole >= _WORTH_KEEPING * passes.count
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,6 @@ class Unripe:
         ms: that a text takes in it, or is predicted to take.
         at_most: points that it loses so far, with confidence.
         learned: passes so far.
-        more: those that have room in the time that is left.
     """
 
     shape: Slimmed
@@ -52,100 +57,96 @@ class Unripe:
     ms: float
     at_most: float
     learned: float
-    more: float
 
-    @property
-    def name(self) -> str:
-        """Of the candidate that it becomes."""
-        return f"{self.shape.name}-longer{self.more:g}"
-
-    def expected(self, *, gain: float) -> float:
-        """The points that it is expected to lose at most after that.
+    def expected(self, more: float, *, gain: float) -> float:
+        """The points that it is expected to lose at most after some passes more.
 
         Args:
             gain: points that shapes win back when they have learned four times as long.
         """
-        return self.at_most - gain * math.log1p(self.more / self.learned) / math.log(1 / FIRST_SHARE)
+        return self.at_most - gain * math.log1p(more / self.learned) / math.log(1 / FIRST_SHARE)
 
 
 def learn_on(learning: Learning) -> None:
     """Has the fastest shape that is expected to hold learn on, or what comes nearest to that; then others, while there is time."""
-    if not kept_for_learning_on_s(learning):
-        return
     _take_up(learning)
-    while (unripe := next_to_learn_on(learning)) is not None:
-        say(f"{unripe.shape.in_words()}: {unripe.more:g} passes more, in the time that was kept for one that learns on")
-        _keep(unripe, learning)
+    while _is_cut_short(learning) and (found := next_to_learn_on(learning)) is not None:
+        unripe, more = found
+        name = name_as_longer(unripe.shape.name, passes=more, after=unripe.learned)
+        say(f"{unripe.shape.in_words()}: {more:g} passes more, in the time that was kept for one that learns on")
+        _keep(name, unripe, more, learning)
         # What is known of it before it is made costs its time.
-        first_seen(unripe.name, learning.workshop, asked=learning.log.asked)
-        learning.learn_on(unripe.shape, source=unripe.source, name=unripe.name, passes=unripe.more)
-        leave_early(learning, [each for each in learning.of_holding() if each.name == unripe.name])
+        first_seen(name, learning.workshop, asked=learning.log.asked)
+        learning.learn_on(unripe.shape, source=unripe.source, name=name, passes=more)
+        leave_early(learning, [each for each in learning.of_holding() if each.name == name])
 
 
-def next_to_learn_on(learning: Learning) -> Unripe | None:
-    """The fastest shape that is expected to hold after as many passes more as there is time for, else the one that is expected to lose least; None
-    where no shape is faster than all that holds, or there is no time."""
-    wanted = [each for each in _unripe(learning) if each.more >= _FEWEST * learning.workshop.passes.count]
+def next_to_learn_on(learning: Learning) -> tuple[Unripe, float] | None:
+    """The fastest shape that is expected to hold after as many passes more as there is time for, and these passes; else the one that is expected to lose
+    least. None where no shape would be faster than all that holds, or there is no time."""
+    fewest = _FEWEST * learning.workshop.passes.count
+    wanted = [(each, more) for each in _unripe(learning) if (more := _more(each, learning)) >= fewest]
     gains = [gain for gain in learning.gains if math.isfinite(gain)]
     gain = max(0.0, mean(gains)) if gains else 0.0
-    expected = {each.name: each.expected(gain=gain) for each in wanted}
+
+    def expected(pair: tuple[Unripe, float]) -> float:
+        return pair[0].expected(pair[1], gain=gain)
+
     most = learning.budget.max_drop or 0.0
-    holding = [each for each in wanted if expected[each.name] <= most]
+    holding = [pair for pair in wanted if expected(pair) <= most]
     if holding:
-        return min(holding, key=lambda each: each.ms)
-    return min(wanted, key=lambda each: expected[each.name], default=None)
+        return min(holding, key=lambda pair: pair[0].ms)
+    return min(wanted, key=expected, default=None)
 
 
 def _unripe(learning: Learning) -> list[Unripe]:
     """The shapes that do not hold, would be faster than all that does, with exits where these are worth it, and have not learned on."""
-    slowest_ms = learning.clock.slowest_ms(learning.budget)
-    if (best := learning.best()) is not None:
-        slowest_ms = min(slowest_ms, learning.clock.ms_of(FASTER * best))
-    if is_worth_it(learning):
-        slowest_ms *= gain_on_teacher(learning)
-    count, taught = learning.workshop.passes.count, learning.workshop.taught
-    known = {
-        name: _unripe_of(
-            begun.shape,
-            learning,
-            ms=begun.ms,
-            answers=begun.answers,
-            learned=count * (begun.shape.rounds - 1 + FIRST_SHARE),
-        )
-        for name, begun in learning.begun.items()
-    }
-    for each in learning.shapes():
-        if each.name in known:
-            shape, ms = taught[each.name][0], learning.clock.ms_of(each.speedup)
-            known[each.name] = _unripe_of(shape, learning, ms=ms, answers=each.answers, learned=count * shape.rounds)
-    held = [taught[each.name][0] for each in learning.of_holding()]
-    have_learned_on = {name.rpartition("-longer")[0] for name in learning.names()}
-    return [
-        each
-        for each in known.values()
-        if each.ms <= slowest_ms
-        and each.shape.name not in have_learned_on
-        and learning.has_room_for(each.shape)
-        and not any(each.shape.is_as(shape) for shape in held)
-    ]
+    if not learning.begun:
+        return []
+    faster = gain_on_teacher(learning) if is_worth_it(learning) else 1.0
+    asked_ms, best = faster * learning.clock.slowest_ms(learning.budget), learning.best()
+    best_ms = math.inf if best is None else faster * learning.clock.ms_of(FASTER * best)
+    held = [learning.workshop.taught[each.name][0] for each in learning.of_holding()]
+    finished = {each.name: each for each in learning.shapes()}
+    # What learned on, and what could not be made or exported.
+    done = {shape_before(name) for name in learning.names() if has_learned_on(name)}
+    done |= {each.name for each in learning.tried if each.measured is None and each.score is None}
+    found = []
+    for name, begun in learning.begun.items():
+        shape, measured = begun.shape, finished.get(name)
+        ms = begun.ms if measured is None else learning.clock.ms_of(measured.speedup)
+        is_as_asked = ms <= asked_ms or (measured is not None and affords(measured, learning.budget))
+        if not is_as_asked or ms > best_ms or name in done or not learning.has_room_for(shape):
+            continue
+        if not any(shape.is_as(one) for one in held):
+            found.append(_unripe_of(begun, learning, measured=measured, ms=ms))
+    return found
 
 
-def _unripe_of(shape: Slimmed, learning: Learning, *, ms: float, answers: Any, learned: float) -> Unripe:
-    source = learning.workshop.last_learned(shape.name)
-    at_most = learning.judge.loss(answers).at_most
-    # Exits, a threshold, and what measures it come after that.
-    exits_s = (
-        learning.time.exits_s() + learning.time.calibrating_s() + learning.time.measuring_s()
-        if is_worth_it(learning)
-        else 0.0
+def _unripe_of(begun: Begun, learning: Learning, *, measured: Measured | None, ms: float) -> Unripe:
+    """A shape as it is: after its first passes, or after all that it was given."""
+    shop, shape = learning.workshop, begun.shape
+    rounds = shape.rounds if measured is not None else shape.rounds - 1 + FIRST_SHARE
+    at_most = learning.judge.loss(begun.answers if measured is None else measured.answers).at_most
+    return Unripe(
+        shape,
+        shop.begun(shape.name) if measured is None else shop.taught[shape.name][1],
+        ms,
+        math.inf if at_most is None else at_most,
+        learned=rounds * shop.passes.count,
     )
-    seconds = _LEARNS * (learning.time.left_s - learning.time.measuring_s() - exits_s)
-    more = min(learning.workshop.passes.whole, max(0.0, seconds) / learning.time.pass_s(source))
-    return Unripe(shape, source, ms, math.inf if at_most is None else at_most, learned, float(f"{more:.3g}"))
+
+
+def _more(unripe: Unripe, learning: Learning) -> float:
+    """The passes that have room in the time that is left, at most those of the task. Exits, a threshold, and what measures it come after them."""
+    time = learning.time
+    exits_s = time.exits_s() + time.calibrating_s() + time.measuring_s() if is_worth_it(learning) else 0.0
+    seconds = max(0.0, _LEARNS * (time.left_s - time.measuring_s() - exits_s))
+    return float(f"{min(learning.workshop.passes.whole, seconds / time.pass_s(unripe.source)):.3g}")
 
 
 def _take_up(learning: Learning) -> None:
-    """What learned on in whichever run, and is whole."""
+    """What learned on in whichever run, and is whole, with the exits that it was given."""
     shop = learning.workshop
     for name, known in _kept(learning).items():
         shape = Slimmed(**known["shape"])
@@ -153,14 +154,15 @@ def _take_up(learning: Learning) -> None:
             seen = first_seen(name, shop, asked=learning.log.asked)
             with learning.without_cost(before=seen.at):
                 learning.learn_on(shape, source=shop.out / known["source"], name=name, passes=known["passes"])
+            for each in learning.of_holding():
+                if each.name == name and shop.has_exits(name):
+                    leave_early_again(learning, each, before=seen.at)
 
 
-def _keep(unripe: Unripe, learning: Learning) -> None:
-    known, out = _kept(learning), learning.workshop.out
-    source = unripe.source.relative_to(out).as_posix()
-    write_json(
-        out / _FILE, {**known, unripe.name: {"shape": asdict(unripe.shape), "source": source, "passes": unripe.more}}
-    )
+def _keep(name: str, unripe: Unripe, more: float, learning: Learning) -> None:
+    source = unripe.source.relative_to(learning.workshop.out).as_posix()
+    known = {"shape": asdict(unripe.shape), "source": source, "passes": more}
+    write_json(learning.workshop.out / _FILE, {**_kept(learning), name: known})
 
 
 def _kept(learning: Learning) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Candidates whose texts leave early: exits on what has learned, at thresholds that lose little."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -16,8 +17,9 @@ from .ledger import Ledger
 from .pick import Measured, is_small_enough
 from .setbacks import SETBACKS
 from .taken_up import first_seen
+from .time_left import OutOfTime
 from .tried import TEACHER, Tried, has_only_begun
-from .workshop import LEAVES_EARLY, WITH_EXITS, Threshold
+from .workshop import CALIBRATED, LEAVES_EARLY, WITH_EXITS, Threshold
 
 # How much faster than without exits the teacher must be with them, so that they are worth trying on its shapes.
 _WORTH_IT = 1.1
@@ -25,12 +27,19 @@ _WORTH_IT = 1.1
 _DOUBLINGS = 2
 
 
-def teacher_leaves_early(ledger: Ledger) -> None:
-    """What the teacher is with exits, which says what they are worth on its shapes; nothing where there is no time for them."""
-    if not ledger.workshop.has_exits(TEACHER) and ledger.time.exits_s() > ledger.time.left_s:
+def teacher_leaves_early(learning: Learning) -> None:
+    """What the teacher is with exits, which says what they are worth on its shapes; nothing where there is no time for them. Those that a search for
+    another budget taught cost nothing."""
+    shop, max_drop = learning.workshop, learning.budget.max_drop
+    seen = first_seen(TEACHER, shop, asked=learning.budget.in_words())
+    if not shop.has_exits(TEACHER) and learning.time.exits_s() > learning.time.left_s:
         say("  exits are not tried: there is no time for them")
         return
-    _try(ledger, TEACHER, words="all layers", model=ledger.workshop.whole, left=ledger.budget.max_drop)
+    if seen.exits:
+        with learning.without_cost(before=seen.at):
+            shop.learn_exits(shop.whole, TEACHER)
+    with learning.without_cost(before=seen.at):
+        _try(learning, TEACHER, words="all layers", model=shop.whole, left=max_drop)
 
 
 def is_worth_it(ledger: Ledger) -> bool:
@@ -57,15 +66,22 @@ def leave_early(ledger: Ledger, shapes: Sequence[Measured]) -> None:
 
 
 def take_up_exits(learning: Learning, shapes: Sequence[Measured]) -> None:
-    """Those that searches for other budgets taught, the fastest shapes first: what they took to learn costs nothing of this one's time."""
+    """Those that earlier searches taught, the fastest shapes first: what they took to learn costs nothing of this one's time."""
     for each in sorted(shapes, key=lambda each: -each.speedup):
         seen = first_seen(each.name, learning.workshop, asked=learning.log.asked)
         if seen.exits:
+            leave_early_again(learning, each, before=seen.at)
+
+
+def leave_early_again(learning: Learning, measured: Measured, *, before: str) -> None:
+    """Exits that a shape was given in whichever run, and thresholds of them as far as there is time; what was made before a time costs nothing."""
+    if is_worth_it(learning):
+        with suppress(OutOfTime):
             # What they took is given back before a threshold asks how much time is left.
-            with learning.without_cost(before=seen.at):
-                learning.workshop.learn_exits(learning.workshop.taught[each.name][1], each.name)
-            with learning.without_cost(before=seen.at):
-                leave_early(learning, [each])
+            with learning.without_cost(before=before):
+                learning.workshop.learn_exits(learning.workshop.taught[measured.name][1], measured.name)
+            with learning.without_cost(before=before):
+                leave_early(learning, [measured])
 
 
 def shape_leaves_early(ledger: Ledger, name: str) -> None:
@@ -129,14 +145,16 @@ def _leave(
     # What an error may lose at least is a part of the budget, which another search in the same folder has another of.
     ending = "" if max_drop == LEAST_DROP and not ledger.task.is_scored_by_error else f"-{max_drop:g}"
     shop, folder, scorer = ledger.workshop, exits.parent, logits_scorer_for(ledger.task, model)
-    if not shop.leaves_early(name, ending):
+    if not shop.was_calibrated(name, ending):
         ledger.time.afford(ledger.time.calibrating_s() + ledger.time.measuring_s())
     try:
         calibrated, threshold = shop.calibrate(
-            exits, folder / f"calibrated{ending}", max_drop=max_drop, scorer=scorer, answered=answered
+            exits, folder / f"{CALIBRATED}{ending}", max_drop=max_drop, scorer=scorer, answered=answered
         )
         if threshold in found:
             return found[threshold]
+        if not shop.leaves_early(name, ending):
+            ledger.time.afford(ledger.time.measuring_s())
         exported = shop.export(calibrated, folder / f"{LEAVES_EARLY}{ending}", to=WITH_EXITS)
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")

@@ -43,7 +43,7 @@ class StudyLog:
 
     Attributes:
         earlier: what was proposed before, for this budget.
-        of_others, of_mine: shapes that searches for other budgets tried, and those that one for this budget did, in their order.
+        of_all, of_others: shapes that earlier searches tried, and those of them that were for other budgets, in their order.
         left: the names of those that were not gone on with, as far as these knew; one that went on with more time may have.
     """
 
@@ -63,7 +63,7 @@ class StudyLog:
         self.proposed: Any = None
         self.earlier: list[TriedProposal] = []
         self.of_others: list[Slimmed] = []
-        self.of_mine: list[Slimmed] = []
+        self.of_all: list[Slimmed] = []
         self.left: set[str] = set()
         self._fail_waiting()
         for trial in self.study.get_trials(deepcopy=False):
@@ -90,7 +90,9 @@ class StudyLog:
         if not trial.state.is_finished() and not is_proposal:
             self.study.tell(trial.number, state=states.FAIL)
         if trial.state in (states.COMPLETE, states.PRUNED) and "slimmed" in said:
-            (self.of_mine if is_mine else self.of_others).append(Slimmed(**said["slimmed"]))
+            self.of_all.append(Slimmed(**said["slimmed"]))
+            if not is_mine:
+                self.of_others.append(self.of_all[-1])
             if trial.state == states.PRUNED:
                 self.left.add(said["name"])
         if is_proposal:

@@ -1,5 +1,6 @@
 """The time of a search: what its stages took so far, and whether a step more has room in what is left."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -9,6 +10,8 @@ from .workshop import FIRST_SHARE, Workshop
 
 # What measures a candidate that has learned: its export, its paces, and its answers.
 _MEASURING = ("export", "paces", "eval")
+# No shape learns so many times as fast as others do in the mean.
+_FASTEST = 5
 
 
 class OutOfTime(Exception):
@@ -21,16 +24,16 @@ class TimeLeft:
 
     Attributes:
         budget_s: seconds that it may take.
-        kept_s: of them, those that are kept for what comes last.
+        kept_s: gives those of them that are kept for what comes last.
     """
 
     workshop: Workshop
     budget_s: float
-    kept_s: float = 0.0
+    kept_s: Callable[[], float] = float
 
     @property
     def left_s(self) -> float:
-        return self.budget_s - self.kept_s - self.workshop.spent_s
+        return self.budget_s - self.kept_s() - self.workshop.spent_s
 
     def afford(self, seconds: float) -> None:
         """Ends the search where a step would take longer than what is left.
@@ -50,9 +53,12 @@ class TimeLeft:
         return share * passes.count * (sum(record.seconds for record in taken) / made if made else passes.seconds)
 
     def pass_s(self, learned: Path) -> float:
-        """What a pass took of what a candidate learned."""
-        record = self.workshop.record_of(learned)
-        return record.seconds / _passes_in_its_seconds(record)
+        """What a pass takes of what a candidate learned last: as long as it took then, or as others' in the mean where its time tells little, as it was
+        killed in its midst or at its end."""
+        record, mean_s = self.workshop.record_of(learned), self.learning_s(1.0) / self.workshop.passes.count
+        if any(phase["resumed_at_step"] for phase in record.result.get("phases", {}).values()):
+            return mean_s
+        return max(record.seconds / _passes_in_its_seconds(record), mean_s / _FASTEST)
 
     def beginning_s(self) -> float:
         """What it takes to cut a candidate, its first passes, and the scores that they are judged by."""

@@ -8,7 +8,7 @@ from .pick import Measured
 
 # Candidates that need no training: all of the teacher, and with the pieces alone that its task uses.
 TEACHER, TRIMMED = "teacher", "trimmed"
-_BEGUN = "-begun"
+_BEGUN, _LONGER = "-begun", "-longer"
 
 
 def name_as_begun(shape: str) -> str:
@@ -24,6 +24,21 @@ def has_only_begun(name: str) -> bool:
 def name_of_shape(candidate: str) -> str:
     """The name of the shape that a candidate is, whether it has only begun or not."""
     return candidate.removesuffix(_BEGUN)
+
+
+def name_as_longer(shape: str, *, passes: float, after: float) -> str:
+    """The name of a candidate that is a shape after some passes more than it had learned."""
+    return f"{shape}{_LONGER}{passes:g}-after{after:g}"
+
+
+def has_learned_on(name: str) -> bool:
+    """Whether a candidate is a shape that learned more passes than others."""
+    return _LONGER in name
+
+
+def shape_before(candidate: str) -> str:
+    """The name of the shape that learned on and is a candidate now."""
+    return candidate.partition(_LONGER)[0]
 
 
 def name_of_student(directory: str) -> str:

@@ -40,7 +40,7 @@ from .side_by_side import run_side_by_side
 from .tried import TEACHER
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
-LEAVES_EARLY = "leaves-early"
+CALIBRATED, LEAVES_EARLY = "calibrated", "leaves-early"
 _BEGUN, _TAUGHT, _EXITS = "begun", "taught", "exits"
 _RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
@@ -193,18 +193,19 @@ class Workshop:
 
     def begin(self, shape: Slimmed) -> Path:
         """A candidate after its first quarter, by which it is compared with others."""
-        return self._learn(self.start(shape), self.out / shape.name / _BEGUN, epochs=FIRST_SHARE * self.passes.count)
+        return self._learn(self.start(shape), self.begun(shape.name), epochs=FIRST_SHARE * self.passes.count)
 
     def finish(self, shape: Slimmed) -> Path:
         """A candidate that learned all that it is given."""
-        begun = self.out / shape.name / _BEGUN
-        taught = self._learn(begun, self.out / shape.name / _TAUGHT, epochs=(1 - FIRST_SHARE) * self.passes.count)
+        taught = self._learn(
+            self.begun(shape.name), self.out / shape.name / _TAUGHT, epochs=(1 - FIRST_SHARE) * self.passes.count
+        )
         self.taught[shape.name] = (shape, taught)
         return taught
 
     def has_begun(self, name: str) -> bool:
         """Whether a shape learned its first passes, in whichever run."""
-        return (self.out / name / _BEGUN).is_dir()
+        return self.begun(name).is_dir()
 
     def was_taught(self, name: str) -> bool:
         """Whether a shape learned all that it is given, in whichever run."""
@@ -218,9 +219,13 @@ class Workshop:
         """Whether a candidate was exported with exits at the threshold of an ending, in whichever run."""
         return (self.out / name / f"{LEAVES_EARLY}{ending}").is_dir()
 
-    def last_learned(self, name: str) -> Path:
-        """What a shape is after all that it learned until now."""
-        return self.out / name / (_TAUGHT if self.was_taught(name) else _BEGUN)
+    def was_calibrated(self, name: str, ending: str) -> bool:
+        """Whether the threshold of an ending was found, in whichever run."""
+        return (self.out / name / f"{CALIBRATED}{ending}").is_dir()
+
+    def begun(self, name: str) -> Path:
+        """A shape after its first passes."""
+        return self.out / name / _BEGUN
 
     def learn_on(self, shape: Slimmed, *, source: Path, name: str, passes: float) -> Path:
         """A shape that learns more than the others: the candidate of a name."""

@@ -107,7 +107,7 @@ SEARCH: tuple[Fault, ...] = (
     Fault(
         "exits-of-others-cost-time",
         "The exits of another budget's search cost time of this one while they are taken up.",
-        "learning.workshop.learn_exits(learning.workshop.taught[each.name][1], each.name)",
+        "learning.workshop.learn_exits(learning.workshop.taught[measured.name][1], measured.name)",
         "pass",
         ("test_exits_that_another_budget_made_cost_nothing_while_they_are_taken_up",),
     ),
@@ -156,22 +156,22 @@ SEARCH: tuple[Fault, ...] = (
     Fault(
         "nothing-learns-on",
         "No time of a search is kept for a shape that learns on.",
-        "is_cut_short = passes.whole >= _WORTH_KEEPING * passes.count",
-        "is_cut_short = False",
+        "return learning.budget.seeks_speed and passes.whole >= _WORTH_KEEPING * passes.count",
+        "return False",
         ("test_what_wins_back_enough_becomes_the_pick", "test_a_third_of_the_time_is_kept"),
     ),
     Fault(
         "the-slowest-learns-on",
         "Of the shapes that are expected to hold the slowest learns on.",
-        "return min(holding, key=lambda each: each.ms)",
-        "return max(holding, key=lambda each: each.ms)",
+        "return min(holding, key=lambda pair: pair[0].ms)",
+        "return max(holding, key=lambda pair: pair[0].ms)",
         ("test_the_fastest_that_is_expected_to_hold_learns_on_or_what_is_expected_to_lose_least",),
     ),
     Fault(
         "twice-as-long-wins-back-the-gain",
         "Learning twice as long is expected to win back what four times as long does.",
-        "math.log1p(self.more / self.learned) / math.log(1 / FIRST_SHARE)",
-        "math.log1p(self.more / self.learned) / math.log(2)",
+        "math.log1p(more / self.learned) / math.log(1 / FIRST_SHARE)",
+        "math.log1p(more / self.learned) / math.log(2)",
         ("test_what_is_expected_follows_the_passes_that_it_learned_as_four_times_as_many_win_back_the_gain",),
     ),
     Fault(

@@ -118,8 +118,8 @@ class PlantedShop:
         self.students[name] = self.made("distill", self.out / name / "taught", TRAINED, epochs=4.0)
         return self.students[name]
 
-    def last_learned(self, name):
-        return self.out / name / ("taught" if self.was_taught(name) else "begun")
+    def begun(self, name):
+        return self.out / name / "begun"
 
     def learn_on(self, shape, *, source, name, passes):
         assert source in self.done
@@ -133,6 +133,9 @@ class PlantedShop:
 
     def has_exits(self, name):
         return self.out / name / "exits" in self.done
+
+    def was_calibrated(self, name, ending):
+        return self.out / name / f"calibrated{ending}" in self.done
 
     def leaves_early(self, name, ending):
         return self.out / name / f"leaves-early{ending}" in self.done
