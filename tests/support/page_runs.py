@@ -12,7 +12,11 @@ from tests.support.documents import ROOT, Block, agrees, blocks_of, seen
 from tests.support.javascript import PACKAGES, why_no_node
 
 BLOCK_S, READY_S = 1200, 180
-_QUIET = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    exec({before!r})\n"
+_QUIET = (
+    "import contextlib, io\n"
+    "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+    "    exec({before!r})\n"
+)
 
 
 def environment() -> dict[str, str]:
