@@ -33,6 +33,7 @@ def test_what_wins_back_enough_becomes_the_pick(exits, hunt):
     assert record.settings["epochs"] > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
@@ -92,6 +93,7 @@ def test_where_all_shapes_hold_no_time_is_kept(hunt):
     assert found.workshop.spent_s > 0.8 * budget or found.ended != "the time was spent"
 
 
+@pytest.mark.slow
 def test_what_could_not_be_exported_does_not_learn_on(hunt):
     """A shape that was finished and lost too much would; one whose export failed would fail again."""
     given = {**CUT_SHORT, "longer": 3.0, "time_budget": 16 * TRAINED}
@@ -102,6 +104,7 @@ def test_what_could_not_be_exported_does_not_learn_on(hunt):
     assert not any(each.name.startswith(f"{name}-longer") for each in found.tried)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exits", [True, False])
 def test_the_same_search_finds_what_learned_on_and_a_longer_one_has_it_too(exits, hunt):
     """With its exits, which take time too."""
@@ -126,6 +129,7 @@ def test_another_budget_has_what_learned_on_for_nothing(asked, hunt):
     assert other.workshop.spent_s <= TRAINED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [LATE, 0.4])
 @pytest.mark.parametrize("exits", [True, False])
 def test_a_search_with_hardly_any_time_takes_up_what_is_there(exits, first, hunt):
@@ -140,6 +144,7 @@ def test_a_search_with_hardly_any_time_takes_up_what_is_there(exits, first, hunt
     assert other.workshop.spent_s <= 8 * MADE
 
 
+@pytest.mark.slow
 def test_without_exits_those_of_another_search_are_not_taken_up(hunt):
     whole = hunt(max_drop=1.0)
     assert any("-exits" in each.name for each in whole.tried)
