@@ -1,7 +1,5 @@
 """The candidates that are measured in turns at the end of a search: the pick and its neighbours, or what comes nearest."""
 
-import math
-
 from .hunt import Hunt
 from .pick import Pick, affords, share_of_asked
 from .tried import TEACHER, Tried
@@ -32,16 +30,11 @@ def nearest(hunt: Hunt, pick: Pick) -> list[Tried]:
     done = [each for each, measured in finished if affords(measured, hunt.budget)]
     if not done:
         closest, _ = max(likely or finished, key=lambda pair: share_of_asked(pair[1], hunt.budget))
-        surest = min((each for each, _ in finished), key=lambda each: _bound(each, pick))
+        surest = min((each for each, _ in finished), key=lambda each: pick.losses[each.name].bound)
         return [closest] if closest is surest else [closest, surest]
-    surest = min(done, key=lambda each: _bound(each, pick))
+    surest = min(done, key=lambda each: pick.losses[each.name].bound)
     fastest = max((each for each, _ in likely if each in done), key=_speed, default=surest)
     return [surest] if fastest is surest else [surest, fastest]
-
-
-def _bound(tried: Tried, pick: Pick) -> float:
-    at_most = pick.losses[tried.name].at_most
-    return math.inf if at_most is None else at_most
 
 
 def _speed(tried: Tried) -> float:

@@ -195,8 +195,8 @@ class Hunt(Learning):
             name = self._try_speed(ms)
             holds = name is not None and self.holds(name)
             descent.tell(ms, holds=holds)
-            if holds:
-                leave_early(self, [each for each in self.of_holding() if each.name == name])
+            if name is not None:
+                leave_early(self, self.held(name))
         self._finish_what_waits()
 
     def _finish_what_waits(self) -> None:
@@ -219,7 +219,7 @@ class Hunt(Learning):
             again, ms = shape.again(), self.begun[shape.name].ms
             name = self._try_shapes([again], ms=ms)
             if name is not None and self.holds(name):
-                leave_early(self, [each for each in self.of_holding() if each.name == name])
+                leave_early(self, self.held(name))
                 return ms
             if name is None or not gained(again, self):
                 return None
@@ -353,7 +353,7 @@ class Hunt(Learning):
             begun = self.begin(shape, ms=ms)
             if begun is not None:
                 self._finish_or_leave(begun, gain=median)
-                leave_early(self, [each for each in self.of_holding() if each.name == shape.name])
+                leave_early(self, self.held(shape.name))
             idle = 0 if self._is_better_than(before) else idle + 1
         self.ended = f"{_IDLE} proposals in a row improved nothing" if idle == _IDLE else "nothing new was proposed"
 

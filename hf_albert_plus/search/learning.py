@@ -16,7 +16,7 @@ from .pick import Measured, answers_of, is_within, score_of
 from .setbacks import SETBACKS
 from .shapes import Slimmed
 from .study_log import StudyLog
-from .taken_up import first_seen
+from .taken_up import FirstSeen, first_seen
 from .tried import Tried, has_only_begun, name_as_begun, name_of_student
 from .workshop import RUNTIME
 
@@ -70,10 +70,10 @@ class Learning(Ledger):
             shape
             for shape in shapes
             if shape.name not in finished
-            and (shop.was_taught(shape.name) or (shop.has_begun(shape.name) and not self._was_tried(shape)))
+            and (shop.was_taught(shape.name) or (shop.was_made(shop.begun(shape.name)) and not self._was_tried(shape)))
         ]
         for shape in shapes:
-            seen = first_seen(shape.name, shop, asked=self.log.asked)
+            seen = self.first_seen(shape.name)
             is_known = seen.taught or shape.name not in self.log.left
             if is_known and shape.base in (None, *shop.taught) and self.has_room_for(shape):
                 with self.without_cost(before=seen.at):
@@ -84,6 +84,10 @@ class Learning(Ledger):
                         (self._learn_all if seen.taught else self._measure_begun)(begun)
         names = {name for shape in shapes for name in (shape.name, name_as_begun(shape.name))}
         return [each for each in self.finished if each.name in names]
+
+    def first_seen(self, name: str) -> FirstSeen:
+        """What there was of a candidate when a search for this budget first came upon it."""
+        return first_seen(name, self.workshop, asked=self.budget.in_words())
 
     @contextmanager
     def without_cost(self, *, before: str) -> Iterator[None]:

@@ -1,7 +1,5 @@
 """Shapes that are worth learning once more, where a search has time left and no other speed to try."""
 
-import math
-
 from .learning import Learning
 from .pick import Measured, affords, is_small_enough
 from .shapes import Slimmed
@@ -36,7 +34,7 @@ def next_to_learn_again(learning: Learning, *, slowest_ms: float) -> Slimmed | N
         for name, shape in shapes.items()
         if not has_only_begun(name) and shape.again().name not in learning.names() and gained(shape, learning)
     ]
-    nearest = min(open_ones, key=lambda name: _bound(name, learning), default=None)
+    nearest = min(open_ones, key=lambda name: learning.losses[name].bound, default=None)
     return None if nearest is None else shapes[nearest]
 
 
@@ -52,9 +50,5 @@ def misses(learning: Learning) -> list[Measured]:
 
 def gained(shape: Slimmed, learning: Learning) -> bool:
     """Whether the last round of a shape made it lose less, for certain."""
-    return shape.rounds == 1 or shape.base is None or _bound(shape.name, learning) < _bound(shape.base, learning)
-
-
-def _bound(name: str, learning: Learning) -> float:
-    at_most = learning.losses[name].at_most
-    return math.inf if at_most is None else at_most
+    lost = learning.losses
+    return shape.rounds == 1 or shape.base is None or lost[shape.name].bound < lost[shape.base].bound

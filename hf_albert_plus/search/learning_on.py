@@ -17,7 +17,6 @@ from .learning_again import FASTER
 from .leaving_early import gain_on_teacher, is_worth_it, leave_early, leave_early_again
 from .pick import Measured, affords
 from .shapes import Slimmed
-from .taken_up import first_seen
 from .tried import has_learned_on, name_as_longer, shape_before
 from .workshop import FIRST_SHARE
 
@@ -32,7 +31,7 @@ _LEARNS = 0.95
 
 def kept_for_learning_on_s(learning: Learning) -> float:
     """Seconds of a search that are kept for a shape that learns on: none where no shape may, until then."""
-    return _SHARE * learning.time_budget_s if _is_cut_short(learning) and _unripe(learning) else 0.0
+    return _SHARE * learning.time_budget_s if _is_cut_short(learning) and _that_may(learning) else 0.0
 
 
 def _is_cut_short(learning: Learning) -> bool:
@@ -76,9 +75,9 @@ def learn_on(learning: Learning) -> None:
         say(f"{unripe.shape.in_words()}: {more:g} passes more, in the time that was kept for one that learns on")
         _keep(name, unripe, more, learning)
         # What is known of it before it is made costs its time.
-        first_seen(name, learning.workshop, asked=learning.log.asked)
+        learning.first_seen(name)
         learning.learn_on(unripe.shape, source=unripe.source, name=name, passes=more)
-        leave_early(learning, [each for each in learning.of_holding() if each.name == name])
+        leave_early(learning, learning.held(name))
 
 
 def next_to_learn_on(learning: Learning) -> tuple[Unripe, float] | None:
@@ -99,8 +98,9 @@ def next_to_learn_on(learning: Learning) -> tuple[Unripe, float] | None:
     return min(wanted, key=expected, default=None)
 
 
-def _unripe(learning: Learning) -> list[Unripe]:
-    """The shapes that do not hold, would be faster than all that does, with exits where these are worth it, and have not learned on."""
+def _that_may(learning: Learning) -> list[tuple[Begun, Measured | None, float]]:
+    """The shapes that do not hold, would be faster than all that does, with exits where these are worth it, and have not learned on: each as it began, as
+    it was measured after all that it was given, if it was, and the milliseconds of a text. It is asked for whenever the time that is left is, so nothing is judged."""
     if not learning.begun:
         return []
     faster = gain_on_teacher(learning) if is_worth_it(learning) else 1.0
@@ -119,20 +119,25 @@ def _unripe(learning: Learning) -> list[Unripe]:
         if not is_as_asked or ms > best_ms or name in done or not learning.has_room_for(shape):
             continue
         if not any(shape.is_as(one) for one in held):
-            found.append(_unripe_of(begun, learning, measured=measured, ms=ms))
+            found.append((begun, measured, ms))
     return found
 
 
-def _unripe_of(begun: Begun, learning: Learning, *, measured: Measured | None, ms: float) -> Unripe:
+def _unripe(learning: Learning) -> list[Unripe]:
+    """The same, with what they lose so far."""
+    return [_unripe_of(*each, learning=learning) for each in _that_may(learning)]
+
+
+def _unripe_of(begun: Begun, measured: Measured | None, ms: float, *, learning: Learning) -> Unripe:
     """A shape as it is: after its first passes, or after all that it was given."""
     shop, shape = learning.workshop, begun.shape
     rounds = shape.rounds if measured is not None else shape.rounds - 1 + FIRST_SHARE
-    at_most = learning.judge.loss(begun.answers if measured is None else measured.answers).at_most
+    lost = learning.judge.loss(begun.answers) if measured is None else learning.losses[shape.name]
     return Unripe(
         shape,
         shop.begun(shape.name) if measured is None else shop.taught[shape.name][1],
         ms,
-        math.inf if at_most is None else at_most,
+        lost.bound,
         learned=rounds * shop.passes.count,
     )
 
@@ -151,11 +156,11 @@ def _take_up(learning: Learning) -> None:
     for name, known in _kept(learning).items():
         shape = Slimmed(**known["shape"])
         if shop.was_taught(name) and name not in learning.names() and learning.has_room_for(shape):
-            seen = first_seen(name, shop, asked=learning.log.asked)
+            seen = learning.first_seen(name)
             with learning.without_cost(before=seen.at):
                 learning.learn_on(shape, source=shop.out / known["source"], name=name, passes=known["passes"])
-            for each in learning.of_holding():
-                if each.name == name and shop.has_exits(name):
+            if shop.has_exits(name):
+                for each in learning.held(name):
                     leave_early_again(learning, each, before=seen.at)
 
 

@@ -16,10 +16,9 @@ from .learning import Learning
 from .ledger import Ledger
 from .pick import Measured, is_small_enough
 from .setbacks import SETBACKS
-from .taken_up import first_seen
 from .time_left import OutOfTime
 from .tried import TEACHER, Tried, has_only_begun
-from .workshop import CALIBRATED, LEAVES_EARLY, WITH_EXITS, Threshold
+from .workshop import WITH_EXITS, Threshold
 
 # How much faster than without exits the teacher must be with them, so that they are worth trying on its shapes.
 _WORTH_IT = 1.1
@@ -31,7 +30,7 @@ def teacher_leaves_early(learning: Learning) -> None:
     """What the teacher is with exits, which says what they are worth on its shapes; nothing where there is no time for them. Those that a search for
     another budget taught cost nothing."""
     shop, max_drop = learning.workshop, learning.budget.max_drop
-    seen = first_seen(TEACHER, shop, asked=learning.budget.in_words())
+    seen = learning.first_seen(TEACHER)
     if not shop.has_exits(TEACHER) and learning.time.exits_s() > learning.time.left_s:
         say("  exits are not tried: there is no time for them")
         return
@@ -68,7 +67,7 @@ def leave_early(ledger: Ledger, shapes: Sequence[Measured]) -> None:
 def take_up_exits(learning: Learning, shapes: Sequence[Measured]) -> None:
     """Those that earlier searches taught, the fastest shapes first: what they took to learn costs nothing of this one's time."""
     for each in sorted(shapes, key=lambda each: -each.speedup):
-        seen = first_seen(each.name, learning.workshop, asked=learning.log.asked)
+        seen = learning.first_seen(each.name)
         if seen.exits:
             leave_early_again(learning, each, before=seen.at)
 
@@ -145,17 +144,16 @@ def _leave(
     # What an error may lose at least is a part of the budget, which another search in the same folder has another of.
     ending = "" if max_drop == LEAST_DROP and not ledger.task.is_scored_by_error else f"-{max_drop:g}"
     shop, folder, scorer = ledger.workshop, exits.parent, logits_scorer_for(ledger.task, model)
-    if not shop.was_calibrated(name, ending):
+    at_threshold, leaving = folder / f"calibrated{ending}", folder / f"leaves-early{ending}"
+    if not shop.was_made(at_threshold):
         ledger.time.afford(ledger.time.calibrating_s() + ledger.time.measuring_s())
     try:
-        calibrated, threshold = shop.calibrate(
-            exits, folder / f"{CALIBRATED}{ending}", max_drop=max_drop, scorer=scorer, answered=answered
-        )
+        calibrated, threshold = shop.calibrate(exits, at_threshold, max_drop=max_drop, scorer=scorer, answered=answered)
         if threshold in found:
             return found[threshold]
-        if not shop.leaves_early(name, ending):
+        if not shop.was_made(leaving):
             ledger.time.afford(ledger.time.measuring_s())
-        exported = shop.export(calibrated, folder / f"{LEAVES_EARLY}{ending}", to=WITH_EXITS)
+        exported = shop.export(calibrated, leaving, to=WITH_EXITS)
     except SETBACKS as error:
         say(f"  {words}, with exits: {error}")
         return None

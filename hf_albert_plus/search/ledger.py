@@ -135,3 +135,7 @@ class Ledger:
     def of_holding(self) -> list[Measured]:
         """Those of them that hold."""
         return [each for each in self.shapes() if self.holds(each.name)]
+
+    def held(self, name: str) -> list[Measured]:
+        """The one of them that has a name, if it is one."""
+        return [each for each in self.of_holding() if each.name == name]

@@ -65,6 +65,11 @@ class Loss:
         """What candidates are ordered by, the least first; infinite for what is no pick, as it is undefined or constant."""
         return self.points if math.isfinite(self.points) and not self.is_constant else math.inf
 
+    @property
+    def bound(self) -> float:
+        """What it loses at most, with confidence; infinite where that is undefined."""
+        return math.inf if self.at_most is None else self.at_most
+
 
 @dataclass(frozen=True)
 class Pick:

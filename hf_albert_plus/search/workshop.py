@@ -40,7 +40,6 @@ from .side_by_side import run_side_by_side
 from .tried import TEACHER
 
 RUNTIME, WITH_EXITS = "onnx-int8", "onnx-int8-exits"
-CALIBRATED, LEAVES_EARLY = "calibrated", "leaves-early"
 _BEGUN, _TAUGHT, _EXITS = "begun", "taught", "exits"
 _RANKINGS, _SAVED = "rankings", "saved-by-jobs.json"
 # Of a candidate's passes, those after which the shapes of one speed are compared.
@@ -203,25 +202,17 @@ class Workshop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
-    def has_begun(self, name: str) -> bool:
-        """Whether a shape learned its first passes, in whichever run."""
-        return self.begun(name).is_dir()
+    def was_made(self, directory: Path) -> bool:
+        """Whether a stage is whole, in whichever run."""
+        return directory.is_dir()
 
     def was_taught(self, name: str) -> bool:
         """Whether a shape learned all that it is given, in whichever run."""
-        return (self.out / name / _TAUGHT).is_dir()
+        return self.was_made(self.out / name / _TAUGHT)
 
     def has_exits(self, name: str) -> bool:
         """Whether a candidate was given exits, in whichever run."""
-        return (self.out / name / _EXITS).is_dir()
-
-    def leaves_early(self, name: str, ending: str) -> bool:
-        """Whether a candidate was exported with exits at the threshold of an ending, in whichever run."""
-        return (self.out / name / f"{LEAVES_EARLY}{ending}").is_dir()
-
-    def was_calibrated(self, name: str, ending: str) -> bool:
-        """Whether the threshold of an ending was found, in whichever run."""
-        return (self.out / name / f"{CALIBRATED}{ending}").is_dir()
+        return self.was_made(self.out / name / _EXITS)
 
     def begun(self, name: str) -> Path:
         """A shape after its first passes."""

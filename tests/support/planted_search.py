@@ -107,8 +107,8 @@ class PlantedShop:
         self.taught[shape.name] = (shape, taught)
         return taught
 
-    def has_begun(self, name):
-        return self.out / name / "begun" in self.done
+    def was_made(self, directory):
+        return directory in self.done
 
     def was_taught(self, name):
         return self.out / name / "taught" in self.done
@@ -133,12 +133,6 @@ class PlantedShop:
 
     def has_exits(self, name):
         return self.out / name / "exits" in self.done
-
-    def was_calibrated(self, name, ending):
-        return self.out / name / f"calibrated{ending}" in self.done
-
-    def leaves_early(self, name, ending):
-        return self.out / name / f"leaves-early{ending}" in self.done
 
     def learn_exits(self, model, name):
         return self.made("distill", self.out / name / "exits", MADE, epochs=1.0, phases=["exits"])
