@@ -68,6 +68,7 @@ class BenchSettings:
         Option("Longest sentence in tokens; the rest is cut. Default: as the model was trained, or 128.", of_task=True),
     ] = 128
     seconds: Annotated[float, Option("Least measured time for each target and load.")] = 3.0
+    rows: Annotated[int | None, Option("Texts of --data to time, evenly over the split. Default: all.")] = None
 
     def __post_init__(self) -> None:
         rates = all(0 < rate <= _FASTEST for rate in self.rate)
@@ -80,6 +81,7 @@ class BenchSettings:
                 f"greater than 0 and at most {_FASTEST:,.0f}",
                 "100, or leave it out for half the baseline's pace",
             ),
+            ("rows", self.rows is None or 1 <= self.rows <= 1 << 30, "at least 1", "1000"),
             length_rule(self.max_length),
         )
 

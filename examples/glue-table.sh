@@ -11,7 +11,8 @@
 # the task. TASKS names some of the tasks (as many processes as cores, each with its own, once starts/ and general/ are there). SEEDS are those of the small tasks;
 # LARGE tasks have the first. ROWS names some of what stands beside the teacher and the small encoder: plain, shared, relaxed, searches, bits, exits. Searches
 # start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are those that the teacher is measured in, and
-# the students in those of them that are exports; ROUNDS is how often each way of batching is timed. STEPS names some of: make, measure. FIRST is a task of pairs
+# the students in those of them that are exports; ROUNDS is how often each way of batching is timed, TIMED how many texts of a
+# task latencies and speedups are of, evenly over its validation split; all of them by default. STEPS names some of: make, measure. FIRST is a task of pairs
 # that the small encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs.
 # UNLABELLED is a folder of more rows, TASK.txt, a sentence a line, or TASK.csv with the task's columns: the teacher answers them for the small encoder, and what
 # a search starts from answers them for its candidates.
@@ -53,7 +54,7 @@ read -r -a runtimes <<< "${RUNTIMES-torch torch-bf16 torch-compile onnx onnx-int
 exports=()
 for runtime in onnx onnx-int8 openvino openvino-int8; do if [[ " ${runtimes[*]} " == *" $runtime "* ]]; then exports+=("$runtime"); fi; done
 first=${seeds[0]}
-declare -A passes=([cola]=3 [sst2]=1 [mrpc]=3 [stsb]=3 [qqp]=2 [mnli]=3 [wnli]=3)
+declare -A passes=([cola]=3 [sst2]=1 [mrpc]=3 [stsb]=3 [qqp]=1 [mnli]=3 [wnli]=3)
 wants() { [[ " ${STEPS-make measure} " == *" $1 "* ]]; }
 has() { [[ " ${ROWS-plain shared relaxed searches bits exits} " == *" $1 "* ]]; }
 students=()
@@ -213,7 +214,7 @@ for task in $tasks; do
     make "floor/$task" floor "${on[@]}" --teacher "$small"
     make "scores/$task" eval "${scored[@]}" "${single[@]}" "${on[@]}" --batching length --batching file:32 --rounds "${ROUNDS-3}"
     make "latency/$task" bench "${timed[@]}" "${single[@]}" --baseline "teacher=models/teacher-$task-$first" "${on[@]}" --scenario single-stream \
-        --scenario offline --seconds 1
+        --scenario offline --seconds 1 ${TIMED:+--rows "$TIMED"}
     make "reports/$task" report --scores "scores/$task/scores.json" --scores "floor/$task/scores.json" --bench "latency/$task/latency.json" \
         --title "GLUE, $task" --data-name "$glue"
 done

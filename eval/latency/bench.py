@@ -106,6 +106,7 @@ def bench(
             "task": traffic.task.name,
             "max_length": traffic.max_length,
             **({} if traffic.task.long.is_cut else {"long": asdict(traffic.task.long)}),
+            **({} if traffic.at_most is None else {"rows": traffic.at_most}),
             "scenarios": scenarios,
             "rate": settings.rate,
         }

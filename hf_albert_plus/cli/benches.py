@@ -65,7 +65,7 @@ def bench(
     from hf_albert_plus.eval.latency.bench import bench as stage
     from hf_albert_plus.eval.measured_documents import read_latency
 
-    traffic = _traffic(on, settings.max_length)
+    traffic = _traffic(on, settings)
     parsed, base = _with_baseline(targets, baseline)
     options: dict[str, Any] = {
         "shapes": None if traffic and shapes is None else chosen,
@@ -155,12 +155,18 @@ def cuda(
     _give(comparison, json_file)
 
 
-def _traffic(on: OnTask | None, max_length: int) -> "Traffic | None":
+def _traffic(on: OnTask | None, settings: BenchSettings) -> "Traffic | None":
     if on is None:
+        if settings.rows is not None:
+            raise InvalidInput(
+                "--rows goes with --data",
+                got=f"--rows {settings.rows} alone",
+                repair="add --data nyu-mll/glue --task NAME",
+            )
         return None
     from hf_albert_plus.eval.load.traffic import Traffic
 
-    return Traffic(data=on.data, task=on.task, max_length=max_length)
+    return Traffic(data=on.data, task=on.task, max_length=settings.max_length, at_most=settings.rows)
 
 
 def _with_baseline(targets: list[str], baseline: str | None) -> "tuple[list[Target], Target]":

@@ -65,6 +65,7 @@ def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
     onnx.mkdir()
     (onnx / "model_exits_int8.onnx").touch()
     monkeypatch.setenv("STEPS", "measure")
+    monkeypatch.setenv("TIMED", "1000")
     exported |= {"picks/teacher-3-mrpc": {"onnx-int8-exits"}, **{f"plain/{name}": set() for name in plain}}
     in_torch = {"", "torch", "torch-bf16", "torch-compile"}
     measured = {}
@@ -78,6 +79,7 @@ def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
     assert {verb: len(found) for verb, found in measured.items()} == {"floor": 3, "eval": 3, "bench": 3, "report": 3}
     for scored, timed in zip(measured["eval"], measured["bench"], strict=True):
         assert set(timed["targets"]) <= set(scored["targets"])
+        assert (timed["rows"], scored.get("rows")) == (1000, None)
         assert timed["baseline"] in {target.removesuffix(":torch") for target in timed["targets"]}
         assert not any("-5:" in target for target in timed["targets"])
     assert "teacher-3=picks/teacher-3-mrpc:onnx-int8-exits" in measured["bench"][0]["targets"]

@@ -1,6 +1,7 @@
 """The benches of peers and passes build what they say they build; memory is measured; a GPU is asked for plainly; records are kept."""
 
 import json
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -11,6 +12,7 @@ from hf_albert_plus.engines.engine import Engine
 from hf_albert_plus.errors import InvalidInput, StageConflict
 from hf_albert_plus.eval import EvalSettings, scorer_for
 from hf_albert_plus.eval.latency.peers import BASELINE, bench_peers
+from hf_albert_plus.eval.load.traffic import Traffic
 from hf_albert_plus.eval.measured_documents import read_scores
 from hf_albert_plus.eval.predictions import write_predictions
 from hf_albert_plus.eval.scoring import score_targets
@@ -91,6 +93,8 @@ def test_loading_is_measured_in_a_process_of_its_own(exported_dir):
     [
         (["bench", "{d}"], "a speedup needs a baseline, got no --baseline"),
         (["bench", "{d}", "--baseline", "{d}", "--task", "sst2"], "--task goes with --data, got --task sst2 alone"),
+        (["bench", "{d}", "--baseline", "{d}", "--rows", "5"], "--rows goes with --data, got --rows 5 alone"),
+        (["bench", "{d}", "--baseline", "{d}", "--rows", "0"], "--rows must be at least 1, got 0"),
         (["bench", "peers", "bert-tinny"], "a model directory or the name of a variant, got 'bert-tinny'"),
         (["bench", "passes", "bert-tinny"], "a model directory or the name of a variant, got 'bert-tinny'"),
         (["bench", "peers", "bert-tiny", "--shapes", "1x9999"], "must fit the 512 positions of bert-tiny"),
@@ -121,6 +125,40 @@ def test_a_bench_is_of_what_it_says(exported_dir, words):
     result = CliRunner().invoke(app, [word.format(d=exported_dir) for word in words])
     assert result.exit_code == 2
     assert "Missing argument" in result.output or "unexpected extra argument" in result.output
+
+
+def test_some_rows_of_a_split_are_spread_over_it(data_dir):
+    traffic = Traffic(data=str(data_dir), task=get_task("sst2"))
+    sentences = list(traffic.rows["sentence"])
+    assert len(sentences) > 5
+    middle = {(len(sentences) - 1) // 2, len(sentences) // 2}
+    first, between, last = replace(traffic, at_most=3).rows["sentence"]
+    assert (first, last) == (sentences[0], sentences[-1])
+    assert between in {sentences[number] for number in middle}
+    assert list(replace(traffic, at_most=len(sentences) + 1).rows["sentence"]) == sentences
+
+
+@pytest.mark.slow
+def test_passes_are_over_the_rows_that_were_asked_for(exported_dir, data_dir, tmp_path):
+    """Milliseconds of a pass times passes' sentences a second are the sentences of a pass."""
+    target = f"{exported_dir}:onnx"
+    words = [
+        "--task",
+        "sst2",
+        "--data",
+        str(data_dir),
+        "--max-length",
+        "16",
+        "--scenario",
+        "offline",
+        "--seconds",
+        "0.02",
+    ]
+    invoke("bench", target, "--baseline", target, *words, "--rows", "7", "--out", tmp_path / "out")
+    ((cell,),) = (row["loads"].values() for row in json.loads((tmp_path / "out" / "latency.json").read_text())["rows"])
+    assert cell["items_per_s"] * numpy.concatenate(cell["rounds"]).mean() / 1e3 == pytest.approx(7, rel=0.01)
+    with pytest.raises(StageConflict, match="settings.rows: 7 there, 8 asked for"):
+        invoke("bench", target, "--baseline", target, *words, "--rows", "8", "--out", tmp_path / "out")
 
 
 @pytest.mark.slow
