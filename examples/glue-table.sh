@@ -11,11 +11,11 @@
 # the task. TASKS names some of the tasks (as many processes as cores, each with its own, once starts/ and general/ are there). SEEDS are those of the small tasks;
 # LARGE tasks have the first. ROWS names some of what stands beside the teacher and the small encoder: plain, shared, relaxed, searches, bits, exits. Searches
 # start FROM the teacher and the small one; DROPS are the points that they may lose, BUDGET the time of each. RUNTIMES are those that the teacher is measured in, and
-# the students in those of them that are exports; ROUNDS is how often each way of batching is timed, TIMED how many texts of a
-# task latencies and speedups are of, evenly over its validation split; all of them by default. STEPS names some of: make, measure. FIRST is a task of pairs
-# that the small encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs.
-# UNLABELLED is a folder of more rows, TASK.txt, a sentence a line, or TASK.csv with the task's columns: the teacher answers them for the small encoder, and what
-# a search starts from answers them for its candidates.
+# the students in those of them that are exports; ROUNDS is how often each of WAYS of batching is timed over all texts, TIMED how many texts of a task latencies
+# and speedups are of, evenly over its validation split, all by default. STEPS names some of: make, measure. FIRST is a task of pairs that the small
+# encoder learns by its labels, one pass, before it is taught MRPC and STS-B; of these two neither comes before the other, since they share pairs. UNLABELLED is a
+# folder of more rows, TASK.txt, a sentence a line, or TASK.csv with the task's columns: the teacher answers them for the small encoder, and what a search starts
+# from answers them for its candidates.
 # Another choice needs another OUT, or the removal of what it changes.
 set -euo pipefail
 case ${FIRST-} in
@@ -50,6 +50,7 @@ mkdir -p picks plain
 read -r -a seeds <<< "${SEEDS-1 2 3}"
 read -r -a drops <<< "${DROPS-1 3 6}"
 read -r -a starts <<< "${FROM-teacher small}"
+read -r -a ways <<< "${WAYS-length file:32}"
 read -r -a runtimes <<< "${RUNTIMES-torch torch-bf16 torch-compile onnx onnx-int8 openvino openvino-bf16 openvino-int8}"
 exports=()
 for runtime in onnx onnx-int8 openvino openvino-int8; do if [[ " ${runtimes[*]} " == *" $runtime "* ]]; then exports+=("$runtime"); fi; done
@@ -212,7 +213,7 @@ for task in $tasks; do
         fi
     done
     make "floor/$task" floor "${on[@]}" --teacher "$small"
-    make "scores/$task" eval "${scored[@]}" "${single[@]}" "${on[@]}" --batching length --batching file:32 --rounds "${ROUNDS-3}"
+    make "scores/$task" eval "${scored[@]}" "${single[@]}" "${on[@]}" "${ways[@]/#/--batching=}" --rounds "${ROUNDS-3}"
     make "latency/$task" bench "${timed[@]}" "${single[@]}" --baseline "teacher=models/teacher-$task-$first" "${on[@]}" --scenario single-stream \
         --scenario offline --seconds 1 ${TIMED:+--rows "$TIMED"}
     make "reports/$task" report --scores "scores/$task/scores.json" --scores "floor/$task/scores.json" --bench "latency/$task/latency.json" \

@@ -80,6 +80,7 @@ def test_the_table_of_glue_reads_what_it_made(glue_table, monkeypatch):
     for scored, timed in zip(measured["eval"], measured["bench"], strict=True):
         assert set(timed["targets"]) <= set(scored["targets"])
         assert (timed["rows"], scored.get("rows")) == (1000, None)
+        assert tuple(scored["batching"]) == ("length", "file:32")
         assert timed["baseline"] in {target.removesuffix(":torch") for target in timed["targets"]}
         assert not any("-5:" in target for target in timed["targets"])
     assert "teacher-3=picks/teacher-3-mrpc:onnx-int8-exits" in measured["bench"][0]["targets"]
