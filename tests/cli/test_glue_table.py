@@ -85,6 +85,7 @@ def test_what_searches_found_is_one_row_whatever_runs_it(glue_table):
     found = [Row(f"small-3 {label}", "small-3", runtime, sizes={}, scores={}, timings={}, splits={}) for label, runtime in (("onnx int8", "onnx-int8"), ("onnx int8 with exits", "onnx-int8-exits"))]  # fmt: skip
     assert {glue_table.label_of(row) for row in found} == {"found from the small one for 3 points"}
     assert glue_table.label_of(replace(found[0], name="small-4.5")) == "found from the small one for 4.5 points"
+    assert glue_table.label_of(replace(found[0], name="small-1")) == "found from the small one for 1 point"
 
 
 def test_costs(glue_table, tables, capsys):
