@@ -174,7 +174,7 @@ if wants make; then
         for model in small $(has relaxed && echo relaxed); do
             make "trained/$model-exits-$task" distill --method fastbert --phases exits --teacher "$taught" --student "trained/$model-$task-$first" \
                 "${on[@]}" --epochs "${passes[$task]}" --learning-rate 1e-3 --seed "$first"
-            make "trained/$model-exits-$task-calibrated" calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 0.1
+            make "trained/$model-exits-$task-calibrated" calibrate --model "trained/$model-exits-$task" "${on[@]}" --max-drop 1
             make "models/$model-exits-$task" export "trained/$model-exits-$task-calibrated" --to onnx-exits --to onnx-int8-exits "${on[@]}"
         done
     done
