@@ -77,7 +77,10 @@ def rows_of(tables: dict[str, Table]) -> list[str]:
 def label_of(row: Row) -> str:
     """The label of a row over all tasks. What a search found is int8 on each of them, and has exits on some."""
     found = re.fullmatch(r"(teacher|small)-([\d.]+)", row.name)
-    return row.label if found is None else f"found from the {found[1]} one for {found[2]} point{'' if found[2] == '1' else 's'}"
+    if found is None:
+        return row.label
+    points = "1 point" if found[2] == "1" else f"{found[2]} points"
+    return f"found from the {found[1]} one for {points}"
 
 
 def row_of(table: Table, label: str) -> Row | None:
