@@ -161,6 +161,8 @@ def test_links_lead_somewhere(page):
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), target
         assert there.is_relative_to(ROOT), target
+        if page.is_relative_to(ROOT / "docs") and there.suffix == ".md":
+            assert there.is_relative_to(ROOT / "docs"), f"{target}: `make docs` knows no page of another folder"
         if anchor:
             assert anchor in anchors_of(reference.expand(there.read_text(encoding="utf-8"))), target
 
