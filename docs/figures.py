@@ -42,6 +42,7 @@ _SINGLE = (
     "classes",
     "confusions",
     "reliability",
+    "curve",
     "own_task",
     "answers",
 )
